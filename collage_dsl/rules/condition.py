@@ -370,6 +370,13 @@ def rebuilt(expression: Expression, change: Callable[[Expression], Expression]) 
             return expression
 
 
+def asked_places(condition: Expression) -> tuple[Place, ...]:
+    """The places that are asked about, each once."""
+    if isinstance(condition, Place):
+        return (condition,)
+    return tuple(dict.fromkeys(place for part in parts(condition) for place in asked_places(part)))
+
+
 def depends_on_facts(expression: Expression) -> bool:
     """Whether the value of `expression` depends on what names are bound to."""
     match expression:

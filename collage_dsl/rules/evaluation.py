@@ -44,6 +44,7 @@ from collage_dsl.rules.condition import (
     Value,
     ValueOf,
     Within,
+    asked_places,
     parts,
 )
 from collage_dsl.rules.contents import Ends, ends, is_empty, listed
@@ -390,13 +391,6 @@ def _along(shape: tuple[int, ...], axis: int) -> Iterator[int]:
     """Where each element is along an axis, in row-major order."""
     before, after = prod(shape[:axis]), prod(shape[axis:][1:])
     return (at for _ in range(before) for at in range(shape[axis]) for _ in range(after))
-
-
-def asked_places(condition: Expression) -> tuple[Place, ...]:
-    """The places that are asked about, each once."""
-    if isinstance(condition, Place):
-        return (condition,)
-    return tuple(dict.fromkeys(place for part in parts(condition) for place in asked_places(part)))
 
 
 def _without_ones(node: Node) -> tuple[int, ...]:

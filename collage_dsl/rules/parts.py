@@ -1,6 +1,7 @@
 """What is written in the operands of a pattern."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import assert_never
 
 from collage_dsl.rules.condition import Where
@@ -40,6 +41,31 @@ def inner_operands(operand: Operand) -> tuple[Operand, ...]:
             return choices
         case Reference() | Anything() | Number() | ListOf():
             return ()
+        case _:
+            assert_never(operand)
+
+
+def with_inner(operand: Operand, change: Callable[[Operand], Operand]) -> Operand:
+    """`operand` with the operands in it changed."""
+    match operand:
+        case Call(_, operands) | PatternCall(_, operands) | Flat(_, operands):
+            return replace(operand, operands=tuple(map(change, operands)))
+        case TupleOf(fields):
+            return TupleOf(tuple(map(change, fields)))
+        case FieldOf(of, index):
+            return FieldOf(change(of), index)
+        case TupleOfEach(field):
+            return replace(operand, field=change(field))
+        case PathFrom(_, origin):
+            return replace(operand, origin=change(origin))
+        case Repeat(call):
+            changed = change(call)
+            assert isinstance(changed, Call | PatternCall)
+            return replace(operand, call=changed)
+        case Either(choices):
+            return Either(tuple(map(change, choices)))
+        case Reference() | Anything() | Number() | ListOf():
+            return operand
         case _:
             assert_never(operand)
 

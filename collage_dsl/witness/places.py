@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from collage_dsl.rules.condition import All, And, Expression, Given
-from collage_dsl.rules.evaluation import asked_places, evaluate
+from collage_dsl.rules.condition import All, And, Expression, Given, asked_places
+from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.witness.state import State
 
 

@@ -40,6 +40,8 @@ _OTHER_OPERATORS = {
     **dict.fromkeys(("concatenate", "cat"), "concat"),
     **{f"reduce{name}": name for name in ("max", "mean", "min", "prod", "sum")},
     "batchnormalization": "nn.batch_norm",
+    "callpacked": "call_pure_packed",
+    **dict.fromkeys(("dot", "dotgeneral"), "matmul"),
     "biasadd": "add",
     "cast": "astype",
     "clamp": "clip",
@@ -65,11 +67,29 @@ _OTHER_OPERATORS = {
 }
 """Names of Relax operators in Relay, ONNX and PyTorch, in lower case without `_`."""
 
+_OF_PATTERNS = {
+    **dict.fromkeys(("wildcard", "any", "anything"), "write `_` for any value"),
+    **dict.fromkeys(
+        ("isconst", "isconstant", "const", "constant"),
+        "a constant is a parameter: `pattern f(x, c: const)`",
+    ),
+    "isvar": "a value from outside is a parameter: `pattern f(x)`",
+    "istuple": "write `(a, b)` for a tuple",
+    **dict.fromkeys(
+        ("istuplegetitem", "tuplegetitem", "getitem", "getelementat"), "write `s.0` for a field"
+    ),
+    **dict.fromkeys(("optional", "maybe"), "a call that may be absent is written `nn.relu?(x)`"),
+}
+"""What the patterns of TVM are made of in Python, in lower case without `_`, and what ours are."""
+
+_NUMBERS = re.compile(r"-?\d+")
+
 _DEFINITION = re.compile(r"^(?:let|pattern)\s+(\w+)", re.MULTILINE)
 
 
 def dtype_meant(name: str) -> Hint:
     """A hint if `name` is a dtype of another language or library, else empty."""
+    name = name.rpartition(".")[2]
     meant = _OTHER_NAMES.get(name.lower().removesuffix("_t"), "")
     return meant_word(meant or short_dtype(long_dtype(name.lower().removesuffix("_t")) or ""))
 
@@ -92,8 +112,35 @@ def method_meant(name: str, argument: str, functions: tuple[str, ...]) -> Hint:
     return function_meant(name, functions)
 
 
-def fact_meant(name: str) -> Hint:
-    """A hint if another library has the function `name` for one of our facts, else empty."""
+_OTHER_KINDS = {
+    **dict.fromkeys(("elemwise", "kelemwise", "pointwise", "unary"), "elementwise"),
+    "kbroadcast": "broadcast",
+    "kinjective": "injective",
+    **dict.fromkeys(("commreduce", "kcommreduce", "reduction"), "reduce"),
+    **dict.fromkeys(("outelemwisefusable", "koutewisefusable", "koutelemwisefusable"), "anchor"),
+    **dict.fromkeys(("outewisefusable", "complex"), "anchor"),
+    "kopaque": "opaque",
+}
+"""Names of kinds in TVM and elsewhere, in lower case without `_`."""
+
+
+def kind_meant(name: str) -> Hint:
+    """A hint if `name` is what another library calls a kind of operators, else empty."""
+    return meant_word(_OTHER_KINDS.get(_plain(name), ""))
+
+
+def fact_meant(name: str, argument: str = "") -> Hint:
+    """
+    A hint if another library has the function `name` for one of our facts, else empty. `argument`
+    is the text of its arguments.
+    """
+    of = argument.partition(",")[0] or "x"
+    if name.lower() in ("is_const", "is_constant", "isconst", "constant", "const"):
+        return Hint(f"write `{of}: const` among the parameters")
+    if name.lower() in ("kind", "op", "operator", "op_name", "is_op"):
+        return Hint("a call names its operators or a kind: `(nn.relu | exp)(x)`, `elementwise(x)`")
+    if name.lower() in ("range", "between", "xrange") and (ends := _NUMBERS.findall(argument)):
+        return Hint(f"write `{ends[0]}..{ends[-1]}`, both ends included")
     if name.lower() == "not":
         return write("not", ", in small letters")
     if name == "layout":
@@ -106,6 +153,8 @@ def operator_meant(name: str) -> Hint:
     if name.lower().startswith(_ONNX):
         return Hint("")
     plain = _plain(name)
+    if plain in _OF_PATTERNS:
+        return Hint(_OF_PATTERNS[plain])
     if meant := _OTHER_OPERATORS.get(plain):
         return Hint(f"in Relax it is `{meant}`", meant)
     return meant_word(_by_plain_name().get(plain, ""))
@@ -168,6 +217,18 @@ def import_of(name: str) -> Hint:
         if name in _DEFINITION.findall(path.read_bytes().decode()):
             statement = f'import "std/{path.name}" only ({name});'
             return Hint(f"write `{statement}` above", f"{statement}\n")
+    return Hint("")
+
+
+def import_of_similar(name: str) -> Hint:
+    """
+    A hint to import what the shipped library `std` defines under almost the same name as the
+    operator `name` of another library, else empty.
+    """
+    for path in sorted((folder("specs") / "std").glob("*.collage")):
+        for defined in _DEFINITION.findall(path.read_bytes().decode()):
+            if _plain(defined) == _plain(name):
+                return Hint(f'write `import "std/{path.name}" only ({defined});` above')
     return Hint("")
 
 

@@ -48,6 +48,7 @@ from collage_dsl.rules.condition import (
     Value,
     ValueOf,
     Within,
+    asked_places,
 )
 
 MOST_WAYS = 32
@@ -141,7 +142,11 @@ def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
         case Within() | Near():
             way.know(condition)
         case All(inner) if holds:
-            _assume_of_all(way, inner)
+            for place in asked_places(inner):
+                least = place.axis + 1 if place.axis >= 0 else -place.axis
+                way.narrow(Rank(place.of), between(least, inf))
+            if way.possible:
+                _assume_of_all(way, inner)
 
 
 def _assume_of_all(way: Facts, condition: Expression) -> None:

@@ -7,6 +7,7 @@ from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language.messages.advice import (
     import_of,
+    import_of_similar,
     none_meant,
     operator_meant,
     place_of_imports,
@@ -38,6 +39,7 @@ def find_operator(
             meant: str = (
                 did_you_mean(name.text, [each for each in others if "." in each])
                 or operator_meant(name.text)
+                or import_of_similar(name.text)
                 or did_you_mean(name.text, (*known, *others))
                 or (not_imported(name.text, (*known, *others)) if others else "")
             )
@@ -92,6 +94,8 @@ _WEIGHED = "nn.conv"
 def _written(operator: Operator, given: int, names: tuple[str, ...]) -> str:
     """A hint that shows the operands of a call in a pattern."""
     name = operator.name
+    if name == "repeat" and given > 1:
+        return "a chain of calls is written `repeat[1..3] nn.relu(x)`"
     if operator.takes == ("tuple",):
         return f"it takes a tuple: write `{name}((a, b))`"
     if given == len(names) + 1 and name.startswith(_WEIGHED):

@@ -1,49 +1,32 @@
 """Report optional parts, alternatives and repetitions that the rest of a pattern excludes."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from collage_dsl.graph.operators import operators
-from collage_dsl.language.messages.findings import Findings, quoted
+from collage_dsl.language.messages.findings import Findings, listed, quoted
 from collage_dsl.language.reasoning.contradiction_words import notes_on
 from collage_dsl.language.reasoning.exclusion import Effort, Exclusion
-from collage_dsl.language.reasoning.pattern_shape import always_there
-from collage_dsl.language.reasoning.premises import Condition, Premise, premises_of
-from collage_dsl.rules.condition import Where
-from collage_dsl.rules.pattern import (
-    Binding,
-    Call,
-    Either,
-    FieldOf,
-    Flat,
-    Operand,
-    PathFrom,
-    Pattern,
-    PatternCall,
-    Repeat,
-    TupleOf,
-    TupleOfEach,
+from collage_dsl.language.reasoning.kinds_of_calls import Alike
+from collage_dsl.language.reasoning.path_relations import what_is_kept
+from collage_dsl.language.reasoning.premises import (
+    Condition,
+    Premise,
+    premises_in,
+    what_is_said,
 )
+from collage_dsl.language.reasoning.ways_of_parts import OpenPart, Way, kinds_in, open_parts
+from collage_dsl.language.reasoning.written_out import WrittenOut, written_out
+from collage_dsl.rules.condition import Compare, Shape, Where
+from collage_dsl.rules.pattern import Pattern
 from collage_dsl.source import Span
 
-MOST_CHOICES = 40
+MOST_CHOICES = 150
+MOST_OPERATORS = 200
 MOST_CHOOSING = 20_000
-"""Only this many choices of a pattern are examined, and none after this much effort in a file."""
-
-_MOST_COUNTS = 4
-_MOST_REPEATED = 8
-"""Repetitions with more counts, or of more calls, are not examined; nor more fields of a tuple."""
-
-_ALTERNATIVES = "with any of the alternatives"
-_REPETITIONS = "with any number of repetitions"
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One way in which a part of a pattern may match: `value` instead of it, at `span`."""
-
-    value: Operand
-    span: Span | None = None
+"""
+Only this many choices of a pattern are examined, or with the operators of calls by kind; and none
+after this much effort in a file.
+"""
 
 
 def check_choices(
@@ -55,143 +38,190 @@ def check_choices(
 ) -> None:
     """
     Report optional calls and alternatives of `pattern` that nothing matches where the rest does. If
-    no alternative can match, the pattern never matches, which is an error at `whole`, its name.
+    no way of a part can match, the pattern never matches, which is an error at `whole`, its name.
+    If only a compiled function can match a call by kind, it is a warning.
 
-    The pattern can match as far as is known without them. Only one part is examined at a time.
+    The pattern can match as far as is known without its parts.
     """
-    count = 0
-    for binding, choices, must in _parts(pattern):
-        refused: list[tuple[Choice, Exclusion]] = []
-        for choice in choices:
-            count += 1
-            if count > MOST_CHOICES or effort.choosing > MOST_CHOOSING:
+    written = written_out(pattern)
+    if _Search(written, implied, effort).check(whole, findings):
+        return
+    if effort.choosing <= MOST_CHOOSING and kinds_in(written.pattern):
+        for alike in (what_is_kept, what_is_said):
+            of_operators = _Search(written, implied, effort, alike, MOST_OPERATORS)
+            if of_operators.possible(written) is None:
+                of_operators.report_kinds(whole, findings)
                 return
-            if found := _excluded(_with(pattern, binding, choice.value), implied, effort):
-                refused.append((choice, found))
-        if must and len(refused) == len(choices):
-            _never(_refusal(refused[0][1], effort), whole, pattern, must, findings)
+
+
+Chosen = frozenset[tuple[int, int]]
+"""The numbers of parts, and which way each matches in."""
+
+
+@dataclass(slots=True)
+class _Search:
+    """Looks for ways in which all parts of a pattern match together."""
+
+    written: WrittenOut
+    implied: Sequence[Where]
+    effort: Effort
+    alike: Alike | None = None
+    left: int = MOST_CHOICES
+    refusal: Exclusion | None = None
+    """What excluded the first way that was not possible, of those examined last."""
+
+    @property
+    def is_tired(self) -> bool:
+        """Whether no more ways are examined, so that the others may match."""
+        return self.left <= 0 or self.effort.choosing > MOST_CHOOSING
+
+    def parts(self, written: WrittenOut) -> Iterator[OpenPart]:
+        return open_parts(written.pattern, self.alike)
+
+    def check(self, whole: Span, findings: Findings) -> bool:
+        """Report the ways in which parts never match; whether the pattern never matches."""
+        covered: Chosen = frozenset()
+        for part in self.parts(self.written):
+            if self.is_tired:
+                return False
+            refused: list[tuple[Way, Exclusion]] = []
+            for at, way in enumerate(part.ways):
+                is_needed = self.is_reported(way) or len(refused) == at
+                if (part.number, at) in covered or not is_needed:
+                    continue
+                self.refusal = None
+                found = self.taken(self.written, part, at)
+                if found is not None:
+                    covered |= found
+                elif self.refusal is not None:
+                    refused.append((way, self.refusal))
+            if part.ways and len(refused) == len(part.ways):
+                self.report(part, refused[0][1], whole, findings)
+                return True
+            for way, refusal in refused:
+                self.report_way(way, refusal, findings)
+        return False
+
+    def way(self, written: WrittenOut) -> Chosen | None:
+        """One way in which all parts match together; None if there is none."""
+        part = next(self.parts(written), None)
+        if part is None:
+            return frozenset()
+        for at in range(len(part.ways)):
+            if (found := self.taken(written, part, at)) is not None:
+                return found
+        return None
+
+    def taken(self, written: WrittenOut, part: OpenPart, at: int) -> Chosen | None:
+        """One way in which all match where `part` does in its way `at`; None if there is none."""
+        if self.is_tired:
+            return frozenset()
+        tried = written_out(part.taken(written.pattern, part.ways[at]), written)
+        found = self.with_first_ways(tried)
+        if found is None:
+            found = self.possible(tried)
+        return None if found is None else found | {(part.number, at)}
+
+    def with_first_ways(self, written: WrittenOut) -> Chosen | None:
+        """The first way of each part, if all match together; it is tried first, as most do."""
+        found: set[tuple[int, int]] = set()
+        last = written
+        while (part := next(self.parts(last), None)) and part.ways and len(found) < MOST_CHOICES:
+            last = written_out(part.taken(last.pattern, part.ways[0]), last)
+            found.add((part.number, 0))
+        return None if last is written or self.excluded(last) else frozenset(found)
+
+    def possible(self, written: WrittenOut) -> Chosen | None:
+        """One way in which all parts match, if what is in every match is possible, else None."""
+        if self.is_tired:
+            return frozenset()
+        if exclusion := self.excluded(written):
+            self.refusal = self.refusal or exclusion
+            return None
+        return self.way(written)
+
+    def excluded(self, written: WrittenOut) -> Exclusion | None:
+        """What excludes that a pattern matches; None if that is not known."""
+        self.left -= 1
+        of_operators = self.alike is not None
+        premises = premises_in(written, self.implied, of_operators=of_operators)
+        exclusion = Exclusion(premises, Effort())
+        is_excluded = exclusion.contradicts(exclusion.premises.all)
+        self.effort.choosing += exclusion.effort.explaining + len(exclusion.premises.calls)
+        return exclusion if is_excluded else None
+
+    # What is reported.
+
+    def refused(self, exclusion: Exclusion) -> tuple[Sequence[Premise], str]:
+        """The few premises that exclude each other, and why they do."""
+        before = exclusion.effort.explaining
+        needed = exclusion.needed(exclusion.premises.all)
+        self.effort.choosing += exclusion.effort.explaining - before
+        return needed, exclusion.why(needed)
+
+    def report(self, part: OpenPart, exclusion: Exclusion, whole: Span, findings: Findings) -> None:
+        found, why = self.refused(exclusion)
+        if self.is_of_one_call(found):
             return
-        for choice, found in refused:
-            _part(choice, _refusal(found, effort), findings)
+        place, others = _last(found)
+        message = f"this can never hold, {part.said}"
+        if place is None:
+            message = f"`{self.written.pattern.name}` never matches, {part.said}"
+        findings.error("E0320", place or whole, message, why, notes_on(others))
+
+    def report_way(self, way: Way, exclusion: Exclusion, findings: Findings) -> None:
+        if way.span is None or not self.is_reported(way):
+            return
+        found, why = self.refused(exclusion)
+        others = [each for each in found if each.span != way.span]
+        named = next((each for each in reversed(others) if isinstance(each, Condition)), None)
+        message = "this part never matches"
+        if named is not None:
+            message += f": {quoted(named.span, 'another condition')} excludes it"
+        findings.warning("W0314", way.span, message, why, notes_on(others))
+
+    def report_kinds(self, whole: Span, findings: Findings) -> None:
+        """Report that calls by kind match no operators."""
+        if self.refusal is None:
+            return
+        found, why = self.refused(self.refusal)
+        if self.is_of_one_call(found):
+            return
+        place, others = _last(found)
+        kinds = listed(sorted(map(str, kinds_in(self.written.pattern))), "or")
+        message = f"this holds for no operator of the kind {kinds}"
+        if place is None:
+            message = f"`{self.written.pattern.name}` matches no operator of the kind {kinds}"
+        said = [each for each in others if not _is_of_kind(each)]
+        one_shape = _ONE_SHAPE if len(said) < len(others) else ""
+        only = "only a compiled function, a `call_tir`, may match"
+        hint = "; ".join(filter(None, (one_shape, why, only)))
+        findings.warning("W0319", place or whole, message, hint, notes_on(said))
+
+    def is_reported(self, way: Way) -> bool:
+        """Whether a part is written in this pattern: others may need that of a called one."""
+        return way.span is not None and way.span not in self.written.calls
+
+    def is_of_one_call(self, found: Sequence[Premise]) -> bool:
+        """Whether a pattern that is called says all this, so that it is reported there."""
+        places = {premise.span for premise in found}
+        return len(places) == 1 and places <= self.written.calls
 
 
-Choices = tuple[list[Choice], str]
-"""The ways in which a part may match; if one of these has to, words for all of them, else empty."""
+_ONE_SHAPE = "an `elementwise` call takes and gives one shape; that of others is `broadcast`"
 
 
-def _parts(pattern: Pattern) -> Iterator[tuple[Binding, list[Choice], str]]:
-    """The bindings with the choices of each part of them."""
-    results = (pattern.result, *pattern.others)
-    always = always_there(pattern.parameters, pattern.bindings, results)
-    for binding in pattern.bindings:
-        if binding.name in always:
-            for choices, must in _choices(binding.value):
-                yield binding, choices, must
+def _is_of_kind(premise: Premise) -> bool:
+    """Whether the kind of a call says this; see kinds_of_calls.py."""
+    match premise:
+        case Condition(Compare("==", Shape(), Shape()), at_call=True):
+            return True
+        case _:
+            return False
 
 
-def _choices(operand: Operand) -> Iterator[Choices]:
-    match operand:
-        case Call() | PatternCall():
-            yield from _of_call(operand)
-        case Either(alternatives):
-            yield [Choice(one, _span(one)) for one in alternatives], _ALTERNATIVES
-        case Repeat(call, least, most) if most - least < _MOST_COUNTS and most <= _MOST_REPEATED:
-            yield [Choice(_times(call, count)) for count in range(least, most + 1)], _REPETITIONS
-        case TupleOfEach(field, least, most) if most <= _MOST_REPEATED:
-            counts = range(least, most + 1)
-            yield [Choice(TupleOf((field,) * count)) for count in counts], _REPETITIONS
-        case PathFrom(ops, origin, least, most) if most <= _MOST_REPEATED and _is_chain(operand):
-            call = Call(ops, (origin,))
-            yield [Choice(_times(call, count)) for count in range(least, most + 1)], _REPETITIONS
-        case Flat(operands=operands):
-            for at, inner in enumerate(operands):
-                for choices, must in _choices(inner):
-                    yield [_inside(operand, at, each) for each in choices], must
-        case TupleOf(fields):
-            for at, inner in enumerate(fields):
-                for choices, must in _choices(inner):
-                    replaced = [(*fields[:at], each.value, *fields[at + 1 :]) for each in choices]
-                    spans = [each.span for each in choices]
-                    yield [*map(Choice, map(TupleOf, replaced), spans)], must
-        case FieldOf(inner, index):
-            for choices, must in _choices(inner):
-                yield [Choice(FieldOf(each.value, index), each.span) for each in choices], must
-
-
-def _of_call(call: Call | PatternCall) -> Iterator[Choices]:
-    if call.optional:
-        yield [Choice(replace(call, optional=False), call.span)], ""
-    for at, inner in enumerate(call.operands[:1] if call.optional else call.operands):
-        for choices, must in _choices(inner):
-            yield [_inside(call, at, each) for each in choices], must
-
-
-def _inside(call: Call | PatternCall | Flat, at: int, choice: Choice) -> Choice:
-    inside = (*call.operands[:at], choice.value, *call.operands[at + 1 :])
-    return Choice(replace(call, operands=inside), choice.span)
-
-
-def _span(operand: Operand) -> Span | None:
-    return operand.span if isinstance(operand, Call | Flat | PatternCall) else None
-
-
-def _is_chain(path: PathFrom) -> bool:
-    """Whether all operators of a path take one operand, so that it is a chain of calls."""
-    taken = [operators()[op].operands for op in path.ops]
-    return not path.kinds and all(names is not None and len(names) == 1 for names in taken)
-
-
-def _times(call: Call | PatternCall, count: int) -> Operand:
-    """`count` calls in a chain."""
-    found = call.operands[0]
-    for _ in range(count):
-        found = replace(call, operands=(found, *call.operands[1:]))
-    return found
-
-
-def _with(pattern: Pattern, binding: Binding, value: Operand) -> Pattern:
-    bindings = (Binding(b.name, value) if b is binding else b for b in pattern.bindings)
-    return replace(pattern, bindings=tuple(bindings))
-
-
-Refusal = tuple[Sequence[Premise], str]
-"""The few premises of a pattern that exclude each other, and why they do."""
-
-
-def _excluded(pattern: Pattern, implied: Sequence[Where], effort: Effort) -> Exclusion | None:
-    """What excludes that `pattern` matches; None if that is not known."""
-    exclusion = Exclusion(premises_of(pattern, implied), Effort())
-    is_excluded = exclusion.contradicts(exclusion.premises.all)
-    effort.choosing += exclusion.effort.explaining + len(exclusion.premises.calls)
-    return exclusion if is_excluded else None
-
-
-def _refusal(exclusion: Exclusion, effort: Effort) -> Refusal:
-    before = exclusion.effort.explaining
-    needed = exclusion.needed(exclusion.premises.all)
-    effort.choosing += exclusion.effort.explaining - before
-    return needed, exclusion.why(needed)
-
-
-def _never(refusal: Refusal, whole: Span, pattern: Pattern, ways: str, findings: Findings) -> None:
-    found, why = refusal
-    last = next((each for each in reversed(found) if isinstance(each, Condition)), None)
-    if last is None:
-        message = f"`{pattern.name}` never matches, {ways}"
-        findings.error("E0320", whole, message, why, notes_on(found))
-        return
-    message = f"this can never hold, {ways}"
-    others = [each for each in found if each is not last]
-    findings.error("E0320", last.span, message, why, notes_on(others))
-
-
-def _part(choice: Choice, refusal: Refusal, findings: Findings) -> None:
-    if choice.span is None:
-        return
-    found, why = refusal
-    others = [each for each in found if each.span != choice.span]
-    named = next((each for each in reversed(others) if isinstance(each, Condition)), None)
-    message = "this part never matches"
-    if named is not None:
-        message += f": {quoted(named.span, 'another condition')} excludes it"
-    findings.warning("W0314", choice.span, message, why, notes_on(others))
+def _last(found: Sequence[Premise]) -> tuple[Span | None, list[Premise]]:
+    """The place of the last condition, and the premises other than it."""
+    said = [each for each in found if isinstance(each, Condition) and not _is_of_kind(each)]
+    last = said[-1] if said else None
+    return None if last is None else last.span, [each for each in found if each is not last]

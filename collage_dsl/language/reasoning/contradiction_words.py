@@ -26,7 +26,7 @@ from collage_dsl.rules.condition import (
 def notes_on(premises: Sequence[Premise]) -> tuple[Note, ...]:
     """Notes on at most five conditions, and on calls if there are fewer than three."""
     conditions = [_note(premise) for premise in premises if isinstance(premise, Condition)]
-    claims = {p.called.number: p for p in premises if isinstance(p, Claim)}
+    claims = {p.called.number: p for p in premises if isinstance(p, Claim) and p.span}
     calls = [
         Note(f"because of what `{'` or `'.join(claim.ops[:3])}` takes and gives", claim.span)
         for claim in claims.values()

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
-from collage_dsl.graph.operators import operators
+from collage_dsl.graph import Kind
+from collage_dsl.graph.operators import CALL_TIR, operators
+from collage_dsl.language.reasoning.sorts_of_values import asked_values
 from collage_dsl.rules.pattern import (
     Binding,
     Call,
@@ -11,6 +13,8 @@ from collage_dsl.rules.pattern import (
     FieldOf,
     Operand,
     Parameter,
+    PathFrom,
+    PatternCall,
     Reference,
     Repeat,
 )
@@ -35,8 +39,17 @@ def comes_from(
                 if name not in known:
                     known[name] = named(name)
                 return known[name]
+            case Call(("call_tir",), optional=False, kinds=()) if not kinds.issuperset(Kind):
+                asked = {Kind[str(kind).upper()] for kind in asked_values(part, "op_pattern")}
+                return CALL_TIR in excluded.ops or (bool(asked) and asked <= kinds)
             case Call(ops, optional=False):
                 return kinds.issuperset(part.kinds) and all(map(is_excluded, ops))
+            case PathFrom(ops, least=least) if least > 0:
+                return kinds.issuperset(part.kinds) and all(map(is_excluded, ops))
+            case PatternCall(pattern, optional=False):
+                inside = {each.name: each for each in pattern.bindings}
+                result = Reference(pattern.result)
+                return comes_from(result, excluded, {}, inside)
             case FieldOf(Call() | Reference() as of):
                 return follows(of)
             case Repeat(Call() as call, least) if least > 0:

@@ -65,6 +65,8 @@ class Exclusion:
         facts = Facts(self.attributes, lists=self.premises.lists)
         for name in self.premises.there:
             facts.narrow(Has(name), one_of((True,)))
+        for name in self.premises.absent:
+            facts.narrow(Has(name), one_of((False,)))
         for claim in claims:
             claim.once(facts)
         return facts

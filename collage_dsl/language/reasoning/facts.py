@@ -349,6 +349,8 @@ class Facts:
                 self.narrow(Has(name), one_of((True,)))
                 continue
             self.narrow(Has(term.of), one_of((True,)))
+            if (has_type := Has(typed(term.of))) in self.values and not isinstance(term, Uses):
+                self.narrow(has_type, one_of((True,)))
             if isinstance(term, DimAt):
                 least = term.axis + 1 if term.axis >= 0 else -term.axis
                 self.narrow(Rank(term.of), between(least, inf))
@@ -362,6 +364,11 @@ class Facts:
                 self.known |= {Size(term.of), Dtype(term.of)}
                 self.count_elements(term.of)
                 self.count_bytes(term.of)
+
+
+def typed(name: str) -> str:
+    """The name of whether a value is a tensor, which has a dtype and a shape."""
+    return f"{name}.type"
 
 
 def _floor(number: Number, by: int) -> Number:

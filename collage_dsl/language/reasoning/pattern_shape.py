@@ -87,6 +87,19 @@ def always_there(
     return frozenset(name for name, bit in bits.items() if found & bit)
 
 
+def may_be_there(pattern: Pattern) -> frozenset[str]:
+    """The names that some match of `pattern` may bind."""
+    values = {binding.name: binding.value for binding in pattern.bindings}
+    found: set[str] = set()
+    waiting = [pattern.result, *pattern.others]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += references(values[name]) if name in values else ()
+    return frozenset(found)
+
+
 def _required_inside(pattern: Pattern, given: list[int]) -> int:
     """The names required by a call of `pattern`, whose operands require the names `given`."""
     known = dict(zip((parameter.name for parameter in pattern.parameters), given, strict=True))

@@ -13,13 +13,16 @@ from collage_dsl.language.reasoning.dtype_relations import dtype_relations, numb
 from collage_dsl.language.reasoning.image_relations import image_relations
 from collage_dsl.language.reasoning.inferred_relations import inferred_relations
 from collage_dsl.language.reasoning.inner_uses import taken_claims, use_claims
+from collage_dsl.language.reasoning.kinds_of_calls import named_in
 from collage_dsl.language.reasoning.layout_relations import layout_relations
 from collage_dsl.language.reasoning.list_relations import list_relations, lists_of
 from collage_dsl.language.reasoning.named_axes import named_axes
 from collage_dsl.language.reasoning.operand_relations import operand_relations
+from collage_dsl.language.reasoning.path_relations import path_claims
+from collage_dsl.language.reasoning.pattern_shape import may_be_there
 from collage_dsl.language.reasoning.picking_relations import picking_relations
 from collage_dsl.language.reasoning.rank_relations import rank_relations
-from collage_dsl.language.reasoning.relations import Claim, claims
+from collage_dsl.language.reasoning.relations import Claim, claims, relations_of
 from collage_dsl.language.reasoning.required_calls import Called, Names, required_calls
 from collage_dsl.language.reasoning.slice_relations import slice_relations
 from collage_dsl.language.reasoning.terms import renamed
@@ -32,6 +35,8 @@ from collage_dsl.rules.condition import (
     Constant,
     Each,
     Expression,
+    Has,
+    Shape,
     Where,
     parts,
     rebuilt,
@@ -46,7 +51,8 @@ class Condition:
     A condition of a pattern. `size` is the effort of assuming it.
 
     An `implied` one comes from the dimensions of a parameter; it may repeat what is known. So does
-    one of a called pattern: `said` is its place there, and `span` that of the call.
+    one of a called pattern: `said` is its place there, and `span` that of the call. One `at_call`
+    is about the attributes or the kind of a call.
     """
 
     expression: Expression
@@ -54,6 +60,7 @@ class Condition:
     implied: bool = False
     size: int = 1
     said: Span | None = None
+    at_call: bool = False
 
 
 Premise = Condition | Claim
@@ -73,12 +80,18 @@ preferred in messages.
 """
 
 
+def what_is_said(op: str) -> tuple[str, ...]:
+    """What an operator says of its calls, in words."""
+    return tuple(relation.says for relation in relations_of((op,), ALL_RELATIONS))
+
+
 @dataclass(frozen=True, slots=True)
 class Premises:
     """
     What must hold in each match of a pattern: what its operators say, and its conditions. `there`
-    are the optional parameters that every match binds, `places` those of the patterns that are
-    called. `lists` are the names of lists, whose numbers may be negative.
+    are the optional parameters that every match binds, `absent` those that none binds, `places`
+    those of the patterns that are called. `lists` are the names of lists, whose numbers may be
+    negative.
     """
 
     calls: tuple[Called, ...]
@@ -87,6 +100,7 @@ class Premises:
     there: tuple[str, ...]
     places: frozenset[Span]
     lists: frozenset[str] = frozenset()
+    absent: tuple[str, ...] = ()
 
     @property
     def all(self) -> tuple[Premise, ...]:
@@ -95,15 +109,29 @@ class Premises:
 
 def premises_of(pattern: Pattern, implied: Sequence[Where]) -> Premises:
     """The premises of `pattern`. `implied` are the conditions from dimensions of parameters."""
-    whole = written_out(pattern)
+    return premises_in(written_out(pattern), implied)
+
+
+def premises_in(
+    whole: WrittenOut, implied: Sequence[Where], *, of_operators: bool = False
+) -> Premises:
+    """
+    The premises of a pattern that is written out. Calls by kind may be known to be `of_operators`.
+    """
+    pattern = whole.pattern
     found, names = required_calls(whole.pattern, whole.required)
     calls = found[:MOST_CALLS]
     flat = names.flat[:MOST_CALLS]
     said = [claim for call in (*calls, *flat) for claim in claims(call, ALL_RELATIONS)]
-    said += [*number_claims(calls), *taken_claims(calls), *use_claims(pattern, calls)]
+    said += path_claims(names.paths[:MOST_CALLS], of_operators=of_operators)
+    said += [*number_claims(calls), *taken_claims(calls)]
+    if not whole.count:
+        said += use_claims(pattern, calls)
     conditions = islice(_conditions(whole, calls, names, implied), MOST_CONDITIONS)
-    optional = (parameter.name for parameter in pattern.parameters if parameter.optional)
+    optional = [parameter.name for parameter in pattern.parameters if parameter.optional]
     there = tuple(name for name in optional if name in whole.required)
+    used = may_be_there(pattern) if optional else frozenset()
+    absent = tuple(name for name in optional if name not in used)
     lists = {name for call in calls if not call.call.kinds for _, name in lists_of(call)}
     return Premises(
         calls,
@@ -112,6 +140,7 @@ def premises_of(pattern: Pattern, implied: Sequence[Where]) -> Premises:
         there,
         whole.places,
         frozenset((*lists, *names.lists)),
+        absent,
     )
 
 
@@ -121,17 +150,19 @@ def _conditions(
     """Conditions in the order of examination: attributes, dimensions, `where` statements."""
     known = {id(where) for where in implied}
 
-    def condition(where: Where, expression: Expression, span: Span) -> Condition:
+    def condition(
+        where: Where, expression: Expression, span: Span, *, at_call: bool = False
+    ) -> Condition:
         said = written.said.get(id(where))
         is_implied = said is not None or id(where) in known
-        return Condition(expression, span, is_implied, size_of(expression), said)
+        return Condition(expression, span, is_implied, size_of(expression), said, at_call)
 
     for call in calls:
         if not call.call.optional:
             for where in call.call.attributes:
                 expression = _named(_numbered(where.condition, call), names, calls)
                 if where.span is not None and _has_elements(expression, calls):
-                    yield condition(where, expression, where.span)
+                    yield condition(where, expression, where.span, at_call=True)
     for where in written.pattern.conditions:
         expression = _named(where.condition, names, calls)
         if where.span is not None and _has_elements(expression, calls):
@@ -150,10 +181,17 @@ def _has_elements(expression: Expression, calls: Sequence[Called]) -> bool:
 
 
 def _numbered(expression: Expression, call: Called) -> Expression:
-    """Put the number of `call` into attribute names, so that those of two calls differ."""
-    if isinstance(expression, Attr):
-        return call.attribute(expression.name)
-    return rebuilt(expression, partial(_numbered, call=call))
+    """
+    Put the number of `call` into attribute names, so that those of two calls differ, and the names
+    of its values in place of those that kinds_of_calls.py gives them.
+    """
+    match expression:
+        case Attr(name):
+            return call.attribute(name)
+        case Shape() | Has():
+            return renamed(expression, lambda name: named_in(name, call.result, call.operands))
+        case _:
+            return rebuilt(expression, partial(_numbered, call=call))
 
 
 def _named(expression: Expression, names: Names, calls: Sequence[Called]) -> Expression:

@@ -37,6 +37,7 @@ _FIXED: Mapping[str, int] = {
 _TAKES: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     "bucketize": ((0, inf), (1, 1)),
     "dynamic_strided_slice": ((0, inf), (1, 1), (1, 1), (1, 1)),
+    "full_like": ((0, inf), (0, 0)),
     "image.affine_grid": ((3, 3),),
     "nn.attention": ((4, 4),) * 3,
     "nn.attention_bias": ((4, 4),) * 4,

@@ -69,13 +69,15 @@ Relations = Callable[[tuple[str, ...]], Iterator[Relation]]
 def claims(called: Called, all_relations: tuple[Relations, ...]) -> Iterator[Claim]:
     """What the operators of a call say of it; of those of a kind, nothing is known."""
     if called.operands and not called.call.kinds:
-        for relation in _relations(called.call.ops, all_relations):
+        for relation in relations_of(called.call.ops, all_relations):
             if relation.if_absent or not called.call.optional:
                 yield Claim(relation, called)
 
 
 @lru_cache(1024)
-def _relations(ops: tuple[str, ...], all_relations: tuple[Relations, ...]) -> tuple[Relation, ...]:
+def relations_of(
+    ops: tuple[str, ...], all_relations: tuple[Relations, ...]
+) -> tuple[Relation, ...]:
     return tuple(relation for relations in all_relations for relation in relations(ops))
 
 

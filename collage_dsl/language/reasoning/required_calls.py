@@ -15,6 +15,7 @@ from collage_dsl.rules.pattern import (
     ListOf,
     Number,
     Operand,
+    PathFrom,
     Pattern,
     PatternCall,
     Reference,
@@ -102,6 +103,7 @@ class Names:
     lists: dict[str, ListOf] = field(default_factory=dict)
     numbers: dict[str, Number] = field(default_factory=dict)
     flat: list[Called] = field(default_factory=list)
+    paths: list[Called] = field(default_factory=list)
 
     def of(self, operand: Operand, otherwise: str) -> str:
         """The name of `operand`, which is `otherwise` if nothing else gives it one."""
@@ -152,6 +154,11 @@ def _calls(operand: Operand, name: str, names: Names, numbers: Iterator[int]) ->
             inside = [(inner, f"{number}.{at}") for at, inner in enumerate(operands)]
             values = [names.of(*each) for each in inside if not isinstance(each[0], Number)]
             names.flat += _in_turn(operand, name, values, number, names)
+        case PathFrom(ops, origin, kinds=kinds):
+            number = next(numbers)
+            inside = [(origin, f"{number}.0")]
+            call = Call(ops, (origin,), kinds=kinds)
+            names.paths.append(Called(call, name, (names.of(*inside[0]),), number, names))
         case PatternCall(operands=(first, *_), optional=True):
             inside = [(first, f"{next(numbers)}.0")]
         case TupleOf(fields):

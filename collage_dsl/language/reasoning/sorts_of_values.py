@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import assert_never
 
+from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator, Taken, operators
+from collage_dsl.language.reasoning.kinds_of_calls import of_kinds
 from collage_dsl.language.reasoning.pattern_shape import always_there
 from collage_dsl.rules.condition import And, Attr, Compare, Constant, Expression, Value, Within
 from collage_dsl.rules.pattern import (
@@ -43,9 +45,13 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Tuple:
-    """A tuple of some values; `fields` is None if it is not known how many there are."""
+    """
+    A tuple of some values; `fields` is None if it is not known how many there are. It has at most
+    `most`, if that is known.
+    """
 
     fields: "tuple[Sort, ...] | None" = None
+    most: int | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return "a tuple"
@@ -71,6 +77,23 @@ def common(left: Sort, right: Sort) -> Sort:
     if left == right:
         return left
     return Tuple() if isinstance(left, Tuple) and isinstance(right, Tuple) else None
+
+
+def refused_by_kinds(call: Call, at: int, given: Sort) -> bool:
+    """Whether no operator that a call by kind may be takes what is `given` at the place `at`."""
+    if given is None or not call.kinds or Kind.OPAQUE in call.kinds:
+        return False
+    known = of_kinds(call.ops, call.kinds, len(call.operands))
+    taken = [TAKEN.get(operator.takes[at]) for operator in known if at < len(operator.takes)]
+    is_known = len(taken) == len(known) and None not in taken
+    return is_known and all(type(each) is not type(given) for each in taken)
+
+
+def gives_no_tuple(call: Call) -> bool:
+    """Whether each operator that a call by kind may be gives a tensor."""
+    known = of_kinds(call.ops, call.kinds, len(call.operands))
+    is_known = bool(call.kinds) and Kind.OPAQUE not in call.kinds
+    return is_known and all(operator.gives == "tensor" for operator in known)
 
 
 def taken(call: Call, at: int) -> Sort:
@@ -169,7 +192,7 @@ class Sorts:
             case TupleOf(fields):
                 return Tuple(tuple(map(self.of, fields)))
             case TupleOfEach(field, least, most):
-                return Tuple((self.of(field),) * least) if least == most else Tuple()
+                return Tuple((self.of(field),) * least) if least == most else Tuple(most=most)
             case FieldOf(inner, index):
                 of_operator = Tensor() if isinstance(inner, Call) else None
                 return _field(self.of(inner), index) or of_operator

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from collage_dsl.language.messages.findings import Findings, quoted
+from collage_dsl.language.messages.findings import Findings, listed, quoted
 from collage_dsl.language.messages.hints import Hint, write
 from collage_dsl.language.reasoning.absence import can_hold
 from collage_dsl.language.reasoning.pattern_shape import always_there
@@ -15,6 +15,8 @@ from collage_dsl.language.reasoning.sorts_of_values import (
     Tensor,
     Tuple,
     all_of,
+    gives_no_tuple,
+    refused_by_kinds,
 )
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import (
@@ -39,6 +41,7 @@ from collage_dsl.rules.pattern import (
     PathFrom,
     Pattern,
     PatternCall,
+    Reference,
     Repeat,
     TupleOf,
     TupleOfEach,
@@ -99,6 +102,7 @@ class _Checker:
             case FieldOf(inner, index), ast.FieldOf(of):
                 self.field(self.sorts.of(inner), index, written, certain=certain)
                 self.result(self.sorts.most_results(inner), index, written, certain=certain)
+                self.field_of_kind(inner, index, written)
                 self.operand(inner, of, certain=certain)
             case Repeat(call, least), ast.Repeat():
                 absent = replace(call, optional=call.optional or least == 0)
@@ -121,6 +125,7 @@ class _Checker:
         for at, (operand, place) in enumerate(zip(call.operands, written.operands, strict=True)):
             needed = self.sorts.needed(call, at)
             takes = f"{who} takes {needed}"
+            self.refused_by_kinds(call, at, operand, place, written)
             self.mismatch(takes, needed, operand, place, written, certain=is_there)
             for one, there in _fields(operand, place) if isinstance(needed, Tuple) else ():
                 takes = f"{who} takes a tuple of tensors"
@@ -161,12 +166,41 @@ class _Checker:
         hint = _fix(needed, given, place, call)
         self.report("E0312", place.span, message, hint, certain=certain)
 
+    def refused_by_kinds(
+        self,
+        call: Call | PatternCall,
+        at: int,
+        operand: Operand,
+        place: ast.Operand,
+        written: ast.OperatorCall,
+    ) -> None:
+        """Report an operand that no operator of a kind takes."""
+        given = self.sorts.of(operand)
+        if isinstance(call, Call) and refused_by_kinds(call, at, given):
+            kinds = listed(map(str, call.kinds), "or")
+            message = f"no operator of the kind {kinds} takes {given} here"
+            hint = _fix(Tensor(), given, place, written) if isinstance(given, Tuple) else ""
+            self.report("W0314", place.span, message, hint, certain=False)
+
+    def field_of_kind(self, of: Operand, index: int, written: ast.FieldOf) -> None:
+        """Report a field of a call by kind, where no operator of the kind gives a tuple."""
+        values = {binding.name: binding.value for binding in self.sorts.pattern.bindings}
+        call = values.get(of.name) if isinstance(of, Reference) else of
+        if isinstance(call, Call) and gives_no_tuple(call):
+            kinds = listed(map(str, call.kinds), "or")
+            message = f"no operator of the kind {kinds} gives a tuple, which has a field {index}"
+            self.report("W0314", written.span, message, f"remove `.{index}`", certain=False)
+
     def field(self, of: Sort, index: int, written: ast.FieldOf, *, certain: bool) -> None:
         text = quoted(written.of.span)
         if isinstance(of, Tensor | Shape):
             message = f"{text} is {of}, which has no field {index}"
             hint = f"remove `.{index}`"
             self.report("E0312", written.span, message, hint, certain=certain)
+        elif isinstance(of, Tuple) and of.most is not None and index >= of.most:
+            message = f"{text} is a tuple of at most {of.most} and has no field {index}"
+            hint = f"fields are counted from 0: the last is `.{of.most - 1}`"
+            self.report("E0313", written.span, message, hint, certain=certain)
         elif isinstance(of, Tuple) and of.fields is not None and index >= len(of.fields):
             message = f"{text} is a tuple of {len(of.fields)} and has no field {index}"
             hint = f"fields are counted from 0: the last is `.{len(of.fields) - 1}`"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from collage_dsl.language.reasoning.pattern_shape import always_there
 from collage_dsl.language.reasoning.terms import renamed
 from collage_dsl.rules.condition import Where
+from collage_dsl.rules.parts import with_inner
 from collage_dsl.rules.pattern import (
     Binding,
     Call,
@@ -30,31 +31,48 @@ class WrittenOut:
     `pattern` without calls of patterns, as far as they are part of every match, and the names that
     every match binds. `said` has the place in the called pattern of each condition that comes from
     one, by `id`. Those conditions and the calls of operators have the place of the call. `places`
-    are those of calls that are given no number, so that what holds of them always holds.
+    are those of calls that are given no number, so that what holds of them always holds; `calls`
+    those of all.
     """
 
     pattern: Pattern
     required: frozenset[str]
     said: Mapping[int, Span]
     places: frozenset[Span]
+    calls: frozenset[Span] = frozenset()
+    count: int = 0
+    """How many calls of patterns are written out."""
 
 
-def written_out(pattern: Pattern) -> WrittenOut:
-    writer = _Writer()
+def written_out(pattern: Pattern, before: WrittenOut | None = None) -> WrittenOut:
+    """
+    `pattern` is written out. If it is what was written out `before` with a part of it replaced,
+    what was said then is still said.
+    """
+    writer = _Writer() if before is None else _Writer(said={**before.said}, count=before.count)
+    already = writer.count
     required = _required(pattern)
     for binding in pattern.bindings:
         value = binding.value
         if binding.name in required:
             value = writer.operand(value, "", None)
         writer.bindings.append(Binding(binding.name, value))
-    if not writer.count:
-        return WrittenOut(pattern, required, {}, frozenset())
+    if before is not None:
+        writer.places |= before.places
+        writer.calls |= before.calls
+    places, calls = frozenset(writer.places), frozenset(writer.calls)
+    if writer.count == already:
+        return WrittenOut(pattern, required, writer.said, places, calls, already)
     whole = replace(
         pattern,
         bindings=tuple(writer.bindings),
         conditions=(*writer.conditions, *pattern.conditions),
     )
-    return WrittenOut(whole, required | writer.names, writer.said, frozenset(writer.places))
+    names = required | writer.names
+    return WrittenOut(
+        *(whole, names, writer.said),
+        *(frozenset(writer.places), frozenset(writer.calls), writer.count),
+    )
 
 
 def _required(pattern: Pattern) -> frozenset[str]:
@@ -73,6 +91,7 @@ class _Writer:
     names: set[str] = field(default_factory=set)
     said: dict[int, Span] = field(default_factory=dict)
     places: set[Span] = field(default_factory=set)
+    calls: set[Span] = field(default_factory=set)
     count: int = 0
 
     def operand(self, operand: Operand, prefix: str, place: Span | None) -> Operand:
@@ -94,7 +113,13 @@ class _Writer:
                 inside = self.operands(operands, prefix, place, only_first=True)
                 return replace(operand, operands=inside, span=place or operand.span)
             case PatternCall(pattern, operands, span=span) if self.count < MOST_CALLS:
-                inside = self.operands(operands, prefix, place)
+                required = _required(pattern)
+                inside = tuple(
+                    (self.operand if parameter.name in required else self.as_written)(
+                        each, prefix, place
+                    )
+                    for parameter, each in zip(pattern.parameters, operands, strict=True)
+                )
                 return self.body(pattern, inside, place or span)
             case Flat(operands=operands):
                 inside = self.operands(operands, prefix, place)
@@ -104,7 +129,23 @@ class _Writer:
             case FieldOf(of, index):
                 return FieldOf(self.operand(of, prefix, place), index)
             case _:
-                return operand
+                return self.as_written(operand, prefix, place)
+
+    def as_written(self, operand: Operand, prefix: str, place: Span | None) -> Operand:
+        """`operand` without calls written out, since it may be absent, or match in several ways."""
+        if not prefix:
+            return operand
+        if isinstance(operand, Reference):
+            return Reference(prefix + operand.name)
+        found = with_inner(operand, lambda inner: self.as_written(inner, prefix, place))
+        match found:
+            case Call(attributes=attributes) if place is not None:
+                moved = tuple(self.moved(where, prefix, place) for where in attributes)
+                return replace(found, attributes=moved, span=place)
+            case Flat() | PatternCall() if place is not None:
+                return replace(found, span=place)
+            case _:
+                return found
 
     def operands(
         self,
@@ -114,33 +155,32 @@ class _Writer:
         *,
         only_first: bool = False,
     ) -> tuple[Operand, ...]:
-        """Operands other than the first of an optional call may be absent: they have no names."""
+        """Operands other than the first of an optional call may be absent."""
         if not operands:
             return ()
         first, *others = operands
-        if only_first and prefix:
-            return (self.operand(first, prefix, place), *(Reference(f"{prefix}?") for _ in others))
-        if only_first:
-            return (self.operand(first, prefix, place), *others)
-        return tuple(self.operand(each, prefix, place) for each in (first, *others))
+        rest = self.as_written if only_first else self.operand
+        return (
+            self.operand(first, prefix, place),
+            *(rest(each, prefix, place) for each in others),
+        )
 
     def body(self, pattern: Pattern, operands: tuple[Operand, ...], place: Span | None) -> Operand:
         """Write `pattern` out with its parameters bound to `operands`; the result of it."""
         self.count += 1
+        self.calls |= {place} if place is not None else set()
         if place is not None and not any(map(self.is_number, operands)):
             self.places.add(place)
         prefix = f"{self.count}:"
         required = _required(pattern)
         given = zip((parameter.name for parameter in pattern.parameters), operands, strict=True)
         for name, operand in given:
-            if name in required:
-                self.bindings.append(Binding(prefix + name, operand))
-                self.names.add(prefix + name)
+            self.bindings.append(Binding(prefix + name, operand))
         for binding in pattern.bindings:
-            if binding.name in required:
-                value = self.operand(binding.value, prefix, place)
-                self.bindings.append(Binding(prefix + binding.name, value))
-                self.names.add(prefix + binding.name)
+            write = self.operand if binding.name in required else self.as_written
+            value = write(binding.value, prefix, place)
+            self.bindings.append(Binding(prefix + binding.name, value))
+        self.names |= {prefix + name for name in required}
         self.conditions += [self.moved(where, prefix, place) for where in pattern.conditions]
         return Reference(prefix + pattern.result)
 

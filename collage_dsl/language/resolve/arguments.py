@@ -97,6 +97,9 @@ def string(written: ast.Expression, what: str, findings: Findings) -> str | None
     match written:
         case ast.Literal(str() as text) if text:
             return text
+        case ast.Literal(str()):
+            findings.error("E0404", written.span, f"{what} must not be empty")
+            return None
     findings.error("E0404", written.span, f"{what} must be a string in double quotes")
     return None
 

@@ -6,6 +6,7 @@ from typing import Protocol
 from collage_dsl.graph.operators import Operator
 from collage_dsl.language.messages.advice import truth_meant
 from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.messages.hints import write
 from collage_dsl.language.reasoning.calls import unknown_attribute
 from collage_dsl.language.resolve.sorts import OF_ATTRIBUTE, Sort, Typed, dtype_of
 from collage_dsl.language.syntax import ast
@@ -72,6 +73,8 @@ class AttributeScope:
             dtype = dtype_of(name)
             if dtype is None:
                 hint: str = truth_meant(name.text)
+                if any(name.text in each for op in self.operators for each in op.values.values()):
+                    hint = write(f'"{name.text}"', ": it is a string")
                 if self.is_dimension(name.text):
                     hint = f"`{name.text}` is a dimension: {self.elsewhere}"
                 unknown_attribute(lacking[0], name, self.findings, hint)

@@ -204,7 +204,8 @@ class Checker(Operations):
         wanted = ARGUMENTS.get(name.text)
         if wanted is None:
             known = (*ARGUMENTS, *self.scope.predicates())
-            said = written.arguments[0].value.span.text if written.arguments else ""
+            texts = [argument.value.span.text for argument in written.arguments]
+            said = texts[0] if texts else ""
             message = f"unknown function `{name.text}`"
             if method := method_meant(name.text, said, FUNCTIONS):
                 self.findings.error("E0401", name.span, message, method, place=written.span)
@@ -213,7 +214,8 @@ class Checker(Operations):
                 self.findings.error("E0401", name.span, message, some, place=written.span)
                 return None
             instead = idiom(name.text, said)
-            hint: str = "" if instead else fact_meant(name.text) or did_you_mean(name.text, known)
+            hint: str = "" if instead else fact_meant(name.text, ", ".join(texts))
+            hint = hint or ("" if instead else did_you_mean(name.text, known))
             hint = hint or f"there are {listed(known, 'and')}" + f"; {instead}" * bool(instead)
             self.findings.error("E0401", name.span, message, hint)
             return None

@@ -38,7 +38,9 @@ from collage_dsl.rules.pattern import (
     ListOf,
     Number,
     Operand,
+    Parameter,
     PathFrom,
+    Pattern,
     PatternCall,
     Reference,
     Repeat,
@@ -298,24 +300,50 @@ class OperandChecker:
         for parameter, operand, at in zip(
             pattern.parameters, operands, written.operands, strict=True
         ):
-            if parameter.constant and operand and (why := self.names.is_no_constant(operand)):
-                message = f"`{parameter.name}` of `{pattern.name}` must be a constant, but {why}"
-                self.findings.error("E0301", at.span, message)
-            is_matched = not (written.optional or parameter.optional)
-            excluded = parameter.excluded if is_matched else None
-            if (
-                excluded
-                and operand
-                and comes_from(operand, excluded, self.names.parameters, self.names.bindings)
-            ):
-                declared = f"{parameter.name}: {excluded_text(excluded)}"
-                message = f"`{pattern.name}` excludes this value: `{declared}`"
-                hint = "use another value, or call another pattern"
-                self.findings.error("E0301", at.span, message, hint)
+            if operand is not None:
+                is_matched = not (written.optional or parameter.optional)
+                self.check_given(pattern, parameter, operand, at, is_matched=is_matched)
         present = tuple(operand for operand in operands if operand is not None)
         if len(present) < given:
             return None
         return PatternCall(pattern, present, written.optional, _of_operators(written))
+
+    def check_given(
+        self,
+        pattern: Pattern,
+        parameter: Parameter,
+        operand: Operand,
+        written: ast.Operand,
+        *,
+        is_matched: bool,
+    ) -> None:
+        """Report what a parameter of a called pattern never is. It may be absent if not matched."""
+        found = self.refusal(pattern, parameter, operand, is_matched=is_matched)
+        if found is not None:
+            self.findings.error("E0301", written.span, *found)
+            return
+        match operand, written:
+            case Either(choices), ast.Either(places):
+                for choice, place in zip(choices, places, strict=True):
+                    found = self.refusal(pattern, parameter, choice, is_matched=is_matched)
+                    if found is not None:
+                        message, hint = found
+                        message = f"this part never matches: {message}"
+                        self.findings.warning("W0314", place.span, message, hint)
+
+    def refusal(
+        self, pattern: Pattern, parameter: Parameter, operand: Operand, *, is_matched: bool
+    ) -> tuple[str, str] | None:
+        """Why a parameter of a called pattern is never `operand`, and a hint; None if it may be."""
+        if parameter.constant and (why := self.names.is_no_constant(operand)):
+            return f"`{parameter.name}` of `{pattern.name}` must be a constant, but {why}", ""
+        excluded = parameter.excluded if is_matched else None
+        known = self.names.parameters, self.names.bindings
+        if excluded and comes_from(operand, excluded, *known):
+            declared = f"{parameter.name}: {excluded_text(excluded)}"
+            message = f"`{pattern.name}` excludes this value: `{declared}`"
+            return message, "use another value, or call another pattern"
+        return None
 
 
 def _taken(written: ast.OperatorCall) -> tuple[ast.Operand, ...]:

@@ -127,7 +127,7 @@ class Operations:
         if typed.sort in (Sort.TRUTH, Sort.ANY):
             return True
         message = f"a condition is needed here, but this is {typed.sort.value}"
-        self.findings.error("E0303", typed.span, message, possible_values(typed))
+        self.findings.error("E0303", typed.span, message, possible_values(typed) or _asked(typed))
         return False
 
     def is_number(self, typed: Typed, operator: str) -> bool:
@@ -151,3 +151,18 @@ class Operations:
             self.findings.error(code, span, message, meant(named, other), place=other.span)
             return False
         return True
+
+
+def _asked(typed: Typed) -> str:
+    """A hint how a condition asks for something, where it is written without one."""
+    text = " ".join(typed.span.text.split())
+    match typed.sort:
+        case Sort.NUMBER if "%" in text:
+            return f"write `{text} == 0`"
+        case Sort.NUMBER if not isinstance(typed.value, rules.Constant):
+            return f"compare it with a number: `{text} == 1`"
+        case Sort.DTYPE if isinstance(typed.value, rules.Constant):
+            return f"each side of `or` is a condition; one of several is `in [f32, {text}]`"
+        case Sort.DTYPE:
+            return f"write `{text} == f32`"
+    return ""

@@ -8,6 +8,7 @@ from typing import Any, assert_never
 
 from collage_dsl.graph import Kind
 from collage_dsl.graph.types import KINDS
+from collage_dsl.language.messages.advice import kind_meant
 from collage_dsl.language.messages.findings import Findings, count, listed, there_are
 from collage_dsl.language.messages.hints import Hint, did_you_mean, not_imported, write
 from collage_dsl.language.reasoning.calls import refuse
@@ -193,11 +194,15 @@ class ArgumentReader:
 
     def kind(self, written: ast.Expression) -> Kind | None:
         if not isinstance(written, ast.Name):
-            self.findings.error("E0404", written.span, "the name of a kind is needed here")
+            text = written.span.text.strip('"')
+            hint = write(text, ", without quotes") if text in KINDS else ""
+            hint = hint or f"the kinds are {listed(KINDS, 'and')}"
+            self.findings.error("E0404", written.span, "the name of a kind is needed here", hint)
             return None
         found = KINDS.get(written.text)
         if found is None:
-            hint = did_you_mean(written.text, KINDS) or f"the kinds are {listed(KINDS, 'and')}"
+            meant = kind_meant(written.text) or did_you_mean(written.text, KINDS)
+            hint = meant or f"the kinds are {listed(KINDS, 'and')}"
             self.findings.error("E0401", written.span, f"unknown kind `{written.text}`", hint)
         return found
 

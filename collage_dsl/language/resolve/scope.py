@@ -9,6 +9,7 @@ from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator
 from collage_dsl.graph.types import KINDS
 from collage_dsl.language.messages.findings import Findings, listed
+from collage_dsl.language.messages.hints import write
 from collage_dsl.language.reasoning.calls import find_operator, refuse
 from collage_dsl.language.reasoning.exclusion import Effort
 from collage_dsl.language.reasoning.sorts_of_values import Sorts
@@ -146,7 +147,12 @@ class PatternScope:
             message = f"`{value.text}` is a pattern, but an operator is needed here"
             self.findings.error("E0209", value.span, message)
             return None
-        self.findings.error("E0404", value.span, "the name of an operator is needed here")
+        hint = ""
+        if isinstance(value, ast.List) and value.items:
+            names = ", ".join(item.span.text for item in value.items)
+            hint = write(names, ", without brackets")
+        message = "the name of an operator is needed here"
+        self.findings.error("E0404", value.span, message, hint)
         return None
 
     def recursion(self, name: ast.Name, defined: ast.Name) -> None:

@@ -124,8 +124,12 @@ def meant(named: Typed, other: Typed) -> str:
             return f"write `{number}`"
         case Sort.TRUTH, rules.Constant(0 | 1 as number):
             return f"write `{str(bool(number)).lower()}`"
+        case Sort.DTYPE, _ if other.items:
+            return f"write `{named.span.text} in {other.span.text}` for one of several"
         case Sort.DTYPE, _:
             return "write a dtype, such as `f32`"
+        case Sort.STRING, _:
+            return possible_values(named)
     return ""
 
 

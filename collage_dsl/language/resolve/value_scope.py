@@ -93,6 +93,10 @@ class ValueScope:
             message = f"`{of}` is not the call of an operator in every match"
             hint = "only a call has attributes, such as `k` in `k = nn.conv2d(x, w);`, or a value "
             hint += "of which each alternative is a call"
+            match self.names.bindings[of].value:
+                case Call(kinds=(kind, *_)):
+                    message = f"operators of the kind `{kind}` have no attributes in common"
+                    hint = "name operators in place of the kind"
             self.findings.error("E0306", name.span, message, hint)
         return True
 

@@ -54,6 +54,16 @@ _IMPLIED = (
 )
 
 _RANGES = (
+    Mistake(
+        rf"{_BEGINS}(?P<of>{VALUE})\s+in\s+(?P<least>{NUMBER})\s*\.\.\s*",
+        r"(?=[;,\])}]|and\b|or\b)",
+        "write `{of} >= {least}`",
+    ),
+    Mistake(
+        rf"{_BEGINS}(?P<of>{VALUE})\s+in\s+",
+        rf"\.\.\s*(?P<most>{NUMBER})",
+        "write `{of} <= {most}`",
+    ),
     *(
         Mistake(
             rf"{_BEGINS}(?P<of>{VALUE})\s+in\s+{before}",

@@ -12,7 +12,11 @@ _PARAMETERS = tuple(
     Mistake(rf"^pattern\b.*{before}", after, said)
     for before, after, said in (
         # Optional ones.
-        (rf"{_OF}(?P<sort>[^,:()]*[^,:()\s])\s*", r"\?", "write `{name}?: {sort}`"),
+        (
+            rf"{_OF}(?P<sort>(?!\s)(?:[^,:()\[\]]|\[[^\[\]]*\])+?)\s*",
+            r"\?",
+            "write `{name}?: {sort}`",
+        ),
         (_OF, r"\?", "write `{name}?`"),
         (rf"\b(?P<name>{NAME})\s*", r"=\s*none\b", "write `{name}?`"),
         (r"[(,]\s*(?P<start>)", rf"\?\s*(?P<name>{NAME})", "write `{name}?`"),
@@ -48,6 +52,16 @@ _PARAMETERS = tuple(
             "=",
             "a parameter has no default value; `{name}?` may be absent",
         ),
+        (
+            rf"{_OF}[^,()]*",
+            r"\|",
+            "a parameter is of one sort; `{name}` alone is any value",
+        ),
+        (
+            r"[(,]\s*(?P<start>)",
+            rf"\*+\s*(?P<name>{NAME})",
+            "a parameter is one value; `each[2..8] _` is a tuple of any values",
+        ),
         # Constants.
         (r"[(,]\s*(?P<start>)const\s+", rf"(?P<name>{NAME})", "write `{name}: const`"),
         (rf"[(,]\s*(?P<name>{NAME})\s+", r"const\b", "write `{name}: const`"),
@@ -55,6 +69,11 @@ _PARAMETERS = tuple(
 )
 
 _PATTERNS = (
+    Mistake(
+        r"^pattern\s+(?P<head>.*\))\s*",
+        r"[,:]?\s*(?:with\s+|has\s+)?(?:benefit|priority|weight|cost)\b",
+        "a pattern has no priority: each match is a candidate, and costs decide between them",
+    ),
     Mistake(
         r"^pattern\s+(?P<head>.*\))\s*",
         rf"(?:->|=>|:)\s*\(?\s*(?P<names>{NAME}(?:\s*,\s*{NAME})*+)\s*\)?\s*\{{",
@@ -140,6 +159,12 @@ _TARGETS = (
         "write `on {kind}`, without quotes",
     ),
     Mistake(
+        r"^target\b.*\bon\s+",
+        rf'"(?P<kind>{NAME})\s+-+(?P<option>[A-Za-z_]\w*)=(?P<value>[^\s"]+)[^"]*"',
+        'write `{kind}({option}: "{value}")`: options stand in parentheses',
+        exact=False,
+    ),
+    Mistake(
         rf"^target\b.*\bon\s+(?P<kind>{NAME})\s*",
         r"\[\s*(?P<options>[^\[\]]*[^\[\]\s])\s*\]",
         "options stand in parentheses: `{kind}({options})`",
@@ -168,6 +193,31 @@ _PLACEMENTS = tuple(
     )
 )
 
+_NAMES = rf"{NAME}(?:\s*,\s*{NAME})*+"
+
+_IMPORTS = (
+    Mistake(
+        "^",
+        rf'from\s+(?P<path>"[^"\n]*")\s+import\s+\(?\s*(?P<names>{_NAMES})\s*\)?\s*;',
+        "write `import {path} only ({names});`",
+    ),
+    Mistake(
+        r"^import\s+",
+        rf'[({{]?\s*(?P<names>{_NAMES})\s*[)}}]?\s+from\s+(?P<path>"[^"\n]*")',
+        "write `import {path} only ({names})`",
+    ),
+    Mistake(
+        r"^import\s+",
+        rf"(?:{NAME}|\*|\{{)",
+        'a file stands in quotes: `import "std/activations.collage" only (act);`',
+    ),
+    Mistake(
+        r"^extern\s+predicate\s+(?P<head>.*\))\s*",
+        r'(?::=|->|=>|[:=])?\s*(?P<path>"[^"\n]*")\s*;',
+        "write `extern predicate {head} from {path};`",
+    ),
+)
+
 _WORDS = tuple(
     Mistake(r"^", rf"(?:{theirs})\s+(?P<name>{NAME})", said, exact=False)
     for theirs, said in (
@@ -179,6 +229,13 @@ _WORDS = tuple(
 )
 
 MISTAKES = (
+    *_IMPORTS[:1],
+    Mistake(
+        "^",
+        r"pdl\.pattern\s+@?(?P<name>\w+)",
+        "write `pattern {name}(x) {{`",
+        exact=False,
+    ),
     *_WORDS,
     Mistake(
         r"^(?:pattern|rule|let|target)\s+(?P<start>)",
@@ -190,6 +247,7 @@ MISTAKES = (
     Mistake(
         r"^import\s+", r"(?P<path>[\w.-]+(?:/[\w.-]+)+|\w+\.collage)", 'write `import "{path}"`'
     ),
+    *_IMPORTS[1:],
     *_PARAMETERS,
     *_PATTERNS,
     *_RULES,

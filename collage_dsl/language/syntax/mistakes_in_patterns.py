@@ -6,6 +6,7 @@ from collage_dsl.language.syntax.mistakes import (
     CALL,
     DTYPE,
     HAS,
+    INNER,
     NAME,
     NUMBER,
     REST,
@@ -85,7 +86,32 @@ FIELDS_TOGETHER = tuple(
 )
 """Names for several fields of a tuple in one statement, in patterns and graphs."""
 
+_REPEATED = r"\b(?P<word>repeat|each|path)\s*"
+
+_REPETITIONS = (
+    Mistake(rf"{_REPEATED}\[\s*(?P<count>\d+)\s*", r"\]", "write `{word}[{count}..{count}]`"),
+    Mistake(
+        rf"{_REPEATED}\[\s*(?P<least>\d+)\s*",
+        r"(?:[,:-]|to\b)\s*(?P<most>\d+)\s*\]",
+        "write `{word}[{least}..{most}]`",
+    ),
+    Mistake(
+        rf"{_REPEATED}\[\s*(?P<least>\d+)\s*(?:\.\.)?\s*",
+        r"[+,]?\s*\]",
+        "a repetition has a greatest number, as in `{word}[{least}..8]`",
+    ),
+    Mistake(rf"{_REPEATED}\[\s*", r"(?:\.\.|,)\s*(?P<most>\d+)\s*\]", "write `{word}[1..{most}]`"),
+    Mistake(
+        _REPEATED,
+        r"[{(]\s*(?P<least>\d+)\s*(?:,|\.\.|-)\s*(?P<most>\d+)\s*[})]",
+        "write `{word}[{least}..{most}]`",
+    ),
+    Mistake(_REPEATED, r"[{(]\s*(?P<count>\d+)\s*[})]", "write `{word}[{count}..{count}]`"),
+)
+"""How many calls are in a chain, fields in a tuple, or calls on a path."""
+
 STATEMENTS = (
+    *_REPETITIONS,
     # Conditions.
     Mistake(
         rf"^(?P<fact>{_FACT})\s*",
@@ -108,8 +134,14 @@ STATEMENTS = (
         REST,
         "write `where {rest};`",
     ),
+    Mistake(
+        r"^(?:require|requires|assert|check|assume|given|filter)\s*",
+        rf"\(\s*(?P<rest>{INNER})\)\s*;",
+        "write `where {rest};`",
+    ),
     Mistake(r"^where\s*", rf":\s*{REST}", "write `where {rest};`"),
     # Results.
+    Mistake(r"^yield\s+", r"[%$@]", "a name consists of letters, digits and `_`"),
     Mistake(
         r"^return\s+", rf"(?P<rest>{CALL})\s*;", "write `{free} = {rest};`, then `yield {free};`"
     ),
@@ -165,7 +197,67 @@ STATEMENTS = (
     Mistake("^", r"[%$@]", "a name consists of letters, digits and `_`"),
 )
 
+_OPS = rf"(?P<first>{NAME})\s*,\s*(?P<second>{NAME})"
+
+_TVM = (
+    Mistake(
+        r"(?P<start>)\bis_op\s*\(\s*",
+        rf'"(?:relax\.)?(?P<op>{NAME})"\s*\)\s*(?P<rest>{ARGUMENTS})',
+        "write `{op}{rest}`",
+    ),
+    Mistake(
+        rf"(?P<of>{CALL})\s*\.\s*",
+        r"has_attr\b",
+        "attributes stand in brackets: `{of} [groups == 1]`",
+    ),
+    Mistake(
+        rf"{CALL}\s*\.\s*",
+        r"has_\w+",
+        "conditions stand in a statement: `where dtype(y) == f32;`",
+    ),
+    Mistake(
+        rf"(?P<of>{CALL})\s*\.\s*", r"optional\b", "`nn.relu?({of})` may be absent", exact=False
+    ),
+    Mistake(
+        r"(?P<op>call_\w+)\s*\(\s*",
+        rf'(?P<text>"[^"\n]*")\s*(?:,\s*)?(?P<rest>{INNER})\)',
+        "write `{op}({rest}) [function == {text}]`",
+    ),
+)
+"""What the patterns of TVM are made of in Python, and its calls of functions."""
+
+_ABSENT = (
+    Mistake(
+        rf"[=(,|]\s*(?P<start>)(?P<op>{NAME})\s*(?P<rest>{ARGUMENTS}(?:\s*\[[^\[\]]*\])?)\s*",
+        r"\?",
+        "write `{op}?{rest}`",
+    ),
+    Mistake(
+        rf"(?P<start>)\b(?:optional|maybe|opt)\s*\(\s*(?P<op>{NAME})\s*\)\s*",
+        rf"(?P<rest>{ARGUMENTS})",
+        "write `{op}?{rest}`",
+    ),
+    Mistake(
+        rf"(?P<start>)\bone_of\s*\(\s*{_OPS}\s*,?\s*\)\s*",
+        rf"(?P<rest>{ARGUMENTS})",
+        "write `({first} | {second}){rest}`",
+    ),
+    Mistake(
+        r"\bone_of\s*\([^()]*\)\s*",
+        r"\(",
+        "a class of operators has a name: `let act = one_of(…);`, and `act(x)` in the pattern",
+    ),
+)
+"""Calls that may be absent, or of several operators."""
+
 OPERANDS = (
+    *_TVM,
+    *_ABSENT,
+    Mistake(
+        rf"(?P<of>{CALL})\s*",
+        rf"\{{\s*\"?(?P<name>{NAME})\"?\s*(?:==|[:=])\s*(?P<value>[^{{}};]*[^{{}};\s])\s*\}}",
+        "attributes stand in brackets: `{of} [{name} == {value}]`",
+    ),
     Mistake(rf"(?P<of>{CALL}|{NAME})\s*", r"\[\s*(?P<field>\d+)\s*\]", "write `{of}.{field}`"),
     Mistake(
         r"[(,=]\s*(?P<start>)const\s+",

@@ -6,6 +6,12 @@ from collage_dsl.language.syntax.words import ITEM_KEYWORDS
 _PRICE = r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ns|us|ms|s)\b"
 
 MISTAKES = (
+    Mistake(
+        r"^graph\s*",
+        r"\(",
+        "write `graph {{ x: f32[4]; … }}`: what a graph takes is said by statements in it",
+        exact=False,
+    ),
     Mistake(r"^(?P<word>graph|costs)\s*", r"(?::=|[:=])\s*\{", "write `{word} {{ … }}`"),
     Mistake(r"^(?P<word>model|expect)\s*", rf"(?::=|[:=])\s*{REST}", "write `{word} {rest};`"),
     Mistake(r"^model\s+", r"(?P<path>[\w./-]+)\s*;", 'write `model "{path}";`'),

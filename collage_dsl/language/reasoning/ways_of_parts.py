@@ -1,0 +1,174 @@
+"""The parts of a pattern that may match in several ways, and what stands for each way."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from collage_dsl.graph import Kind
+from collage_dsl.graph.operators import operators
+from collage_dsl.language.reasoning.kinds_of_calls import Alike, of_operators
+from collage_dsl.language.reasoning.pattern_shape import always_there
+from collage_dsl.rules.parts import written_operands
+from collage_dsl.rules.pattern import (
+    Anything,
+    Binding,
+    Call,
+    Either,
+    FieldOf,
+    Flat,
+    Operand,
+    PathFrom,
+    Pattern,
+    PatternCall,
+    Repeat,
+    TupleOf,
+    TupleOfEach,
+)
+from collage_dsl.source import Span
+
+_MOST_COUNTS = 4
+_MOST_REPEATED = 8
+"""Repetitions with more counts, or of more calls, are not examined; nor more fields of a tuple."""
+
+ALTERNATIVES = "with any of the alternatives"
+REPETITIONS = "with any number of repetitions"
+PRESENCE = "with this part and without it"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way in which a part of a pattern may match: `value` instead of it, at `span`."""
+
+    value: Operand
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPart:
+    """
+    A part that matches in one of several `ways`; `said` are words for all of them. `number`
+    identifies it in the patterns where other parts are replaced. Compiled functions are left out.
+    """
+
+    binding: Binding
+    number: int
+    ways: tuple[Way, ...]
+    said: str
+
+    def taken(self, pattern: Pattern, way: Way) -> Pattern:
+        """`pattern` where this part matches in one way."""
+        replaced = Binding(self.binding.name, way.value)
+        bindings = (replaced if each is self.binding else each for each in pattern.bindings)
+        return replace(pattern, bindings=tuple(bindings))
+
+
+def open_parts(pattern: Pattern, alike: Alike | None = None) -> Iterator[OpenPart]:
+    """
+    The parts of what is in every match of `pattern`. Calls by kind are parts if it is said which
+    operators are `alike`.
+    """
+    results = (pattern.result, *pattern.others)
+    always = always_there(pattern.parameters, pattern.bindings, results)
+    found = _Parts(alike, {binding.name: binding.value for binding in pattern.bindings})
+    for binding in pattern.bindings:
+        if binding.name in always:
+            for each in found.of(binding.value):
+                yield replace(each, binding=binding)
+
+
+def kinds_in(pattern: Pattern) -> frozenset[Kind]:
+    """The kinds of calls and paths in `pattern` of which something is known."""
+    written = [each for each in written_operands(pattern) if isinstance(each, Call | PathFrom)]
+    return frozenset(kind for each in written for kind in each.kinds) - {Kind.OPAQUE}
+
+
+_NOWHERE = Binding("", Anything())
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    alike: Alike | None
+    values: Mapping[str, Operand]
+
+    def of(self, operand: Operand) -> Iterator[OpenPart]:
+        match operand:
+            case Call() | PatternCall():
+                yield from self.of_call(operand)
+            case Either(alternatives):
+                yield _part(operand, (Way(a, _span(a)) for a in alternatives), ALTERNATIVES)
+            case Repeat(call, least, most) if _are_few(least, most):
+                counts = range(least, most + 1)
+                yield _part(operand, (Way(_times(call, n)) for n in counts), REPETITIONS)
+            case TupleOfEach(field, least, most) if most <= _MOST_REPEATED:
+                counts = range(least, most + 1)
+                yield _part(operand, (Way(TupleOf((field,) * n)) for n in counts), REPETITIONS)
+            case PathFrom(ops, origin, least, most) if _is_chain(operand):
+                call = Call(ops, (origin,))
+                counts = range(least, most + 1)
+                yield _part(operand, (Way(_times(call, n)) for n in counts), REPETITIONS)
+            case Flat(operands=operands):
+                for at, inner in enumerate(operands):
+                    for part in self.of(inner):
+                        yield _inside(operand, at, part)
+            case TupleOf(fields):
+                for at, inner in enumerate(fields):
+                    for part in self.of(inner):
+                        made = (
+                            Way(TupleOf((*fields[:at], way.value, *fields[at + 1 :])), way.span)
+                            for way in part.ways
+                        )
+                        yield replace(part, ways=tuple(made))
+            case FieldOf(inner, index):
+                for part in self.of(inner):
+                    made = (Way(FieldOf(way.value, index), way.span) for way in part.ways)
+                    yield replace(part, ways=tuple(made))
+
+    def of_call(self, call: Call | PatternCall) -> Iterator[OpenPart]:
+        if call.optional:
+            present = Way(replace(call, optional=False), call.span)
+            yield _part(call, (present, Way(call.operands[0])), PRESENCE)
+        elif isinstance(call, Call) and _has_kinds(call) and self.alike is not None:
+            ways = (Way(each, call.span) for each in of_operators(call, self.alike, self.values))
+            yield _part(call, ways, "")
+        for at, inner in enumerate(call.operands[:1] if call.optional else call.operands):
+            for part in self.of(inner):
+                yield _inside(call, at, part)
+
+
+def _has_kinds(call: Call) -> bool:
+    """Whether only compiled functions are unknown among the calls of its kinds."""
+    return bool(call.kinds) and Kind.OPAQUE not in call.kinds
+
+
+def _part(operand: Operand, ways: Iterable[Way], said: str) -> OpenPart:
+    return OpenPart(_NOWHERE, id(operand), tuple(ways), said)
+
+
+def _inside(call: Call | PatternCall | Flat, at: int, part: OpenPart) -> OpenPart:
+    made = []
+    for way in part.ways:
+        operands = (*call.operands[:at], way.value, *call.operands[at + 1 :])
+        made.append(Way(replace(call, operands=operands), way.span))
+    return replace(part, ways=tuple(made))
+
+
+def _span(operand: Operand) -> Span | None:
+    return operand.span if isinstance(operand, Call | Flat | PatternCall) else None
+
+
+def _are_few(least: int, most: int) -> bool:
+    return most - least < _MOST_COUNTS and most <= _MOST_REPEATED
+
+
+def _is_chain(path: PathFrom) -> bool:
+    """Whether all operators of a path take one operand, so that it is a chain of few calls."""
+    taken = [operators()[op].operands for op in path.ops]
+    is_chain = all(names is not None and len(names) == 1 for names in taken)
+    return is_chain and not path.kinds and path.most <= _MOST_REPEATED
+
+
+def _times(call: Call | PatternCall, count: int) -> Operand:
+    """`count` calls in a chain."""
+    found = call.operands[0]
+    for _ in range(count):
+        found = replace(call, operands=(found, *call.operands[1:]))
+    return found
