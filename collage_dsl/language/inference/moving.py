@@ -58,17 +58,29 @@ def _what_is_left(size: int | None, wanted: Shape) -> Dim:
 
 def summed_to(call: Call) -> Type:
     """The second operand is the shape of the result, or a tensor that has this shape."""
-    wanted = call.values[1]
-    return result(call, wanted if isinstance(wanted, tuple) else call.shape(1))
+    shape, wanted = call.shape(), call.values[1]
+    if not isinstance(wanted, tuple):
+        wanted = call.shape(1)
+    if shape is not None and wanted is not None:
+        # TVM does not ask what is before these dimensions.
+        last = wanted[max(len(wanted) - len(shape), 0) :]
+        if not _broadcasts_to(last, shape):
+            raise MismatchError(f"{listed(shape)} cannot be summed to {listed(wanted)}")
+    return result(call, wanted)
 
 
 def broadcast_to(call: Call) -> Type:
     shape, wanted = call.shape(), call.values[1]
     if not isinstance(wanted, tuple):
         return unknown(call)
-    if shape is not None and are_different(broadcast([shape, wanted]) or (), wanted):
+    if shape is not None and not _broadcasts_to(shape, wanted):
         raise MismatchError(f"{listed(shape)} cannot be broadcast to {listed(wanted)}")
     return result(call, wanted)
+
+
+def _broadcasts_to(shape: Shape, wanted: Shape) -> bool:
+    """Whether `shape` may broadcast to `wanted`. Raises `MismatchError` if nothing has both."""
+    return not are_different(broadcast([shape, wanted]) or (), wanted)
 
 
 def permute_dims(call: Call) -> Type:
