@@ -139,12 +139,15 @@ def _scanned(called: Called, facts: Facts) -> None:
 
 
 def _split(called: Called, facts: Facts) -> None:
-    """Equal sections are as long as the longest, except the last; else the axis is cut there."""
+    """
+    Equal sections are as long as the longest, except the last; else the axis is cut there. None is
+    longer than the whole.
+    """
     data, axis = called.operands[0], asked_list(called, facts, "axis")
+    for name in called.results.values():
+        _at_least_along(facts, data, name, axis)
     if axis is None:
         return
-    for name in called.results.values():
-        at_least(facts, DimAt(data, axis[0]), DimAt(name, axis[0]))
     whole = facts.of(DimAt(data, axis[0])).only()
     cuts = facts.of(called.attribute("indices_or_sections")).only()
     if not isinstance(whole, int) or isinstance(cuts, bool):
@@ -170,11 +173,13 @@ def _ends(whole: int, cuts: Value) -> list[int]:
 def _joined(called: Called, facts: Facts) -> None:
     """The result of `concat` is as long as its tensors together."""
     axis = (0,) if is_none(called, facts, "axis") else asked_list(called, facts, "axis")
-    if axis is None or called.operands[0] not in called.names.tuples:
+    if called.operands[0] not in called.names.tuples:
+        return
+    for name in called.tensors(0):
+        _at_least_along(facts, called.result, name, axis)
+    if axis is None:
         return
     whole, parts = DimAt(called.result, axis[0]), [DimAt(n, axis[0]) for n in called.tensors(0)]
-    for part in parts:
-        at_least(facts, whole, part)
     known = [facts.of(part).only() for part in parts]
     number = Constant(sum(each for each in known if isinstance(each, int)))
     left = [part for part, only in zip(parts, known, strict=True) if not isinstance(only, int)]
@@ -225,9 +230,19 @@ def _grouped(called: Called, facts: Facts) -> None:
         facts.narrow(DimAt(called.operands[0], axis[0]), divided_by(groups[0], 0))
 
 
-def at_least(facts: Facts, larger: DimAt, smaller: DimAt) -> None:
+def at_least(facts: Facts, larger: DimAt | Size, smaller: DimAt | Size) -> None:
     if facts.possible:
         facts.differ(Difference(facts.first(larger), ">=", facts.first(smaller), 0))
+
+
+def _at_least_along(facts: Facts, larger: str, smaller: str, axes: Sequence[int] | None) -> None:
+    """
+    Add that a value is as long as another one of the same rank, or longer, along some axes, or
+    wherever it is asked if these are not known; and that it has as many elements, or more.
+    """
+    for axis in facts.asked_axes((larger, smaller)) if axes is None else axes:
+        at_least(facts, DimAt(larger, axis), DimAt(smaller, axis))
+    at_least(facts, Size(larger), Size(smaller))
 
 
 _RELATIONS: tuple[tuple[frozenset[str], Relation], ...] = (

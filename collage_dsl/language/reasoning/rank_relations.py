@@ -34,19 +34,29 @@ _FIXED: Mapping[str, int] = {
 }
 """Operators whose result always has the same rank."""
 
+_ALONG_AXIS = frozenset(
+    {"ccl.scatter_from_worker0", "concat", "flip", "nn.batch_norm", "nn.group_norm"}
+    | {"nn.instance_norm", "nn.log_softmax", "nn.prelu", "nn.softmax", "split", "take", "topk"}
+)
+"""Operators that go along an axis of what comes first, whatever their attributes are."""
+
 _TAKES: Mapping[str, tuple[tuple[Number, Number], ...]] = {
+    **dict.fromkeys(_ALONG_AXIS, ((1, inf),)),
     "bucketize": ((0, inf), (1, 1)),
     "dynamic_strided_slice": ((0, inf), (1, 1), (1, 1), (1, 1)),
     "full_like": ((0, inf), (0, 0)),
+    "gather_elements": ((1, inf),) * 2,
     "image.affine_grid": ((3, 3),),
     "nn.attention": ((4, 4),) * 3,
     "nn.attention_bias": ((4, 4),) * 4,
     "nn.batch_flatten": ((2, inf),),
+    "nn.pixel_shuffle": ((3, inf),),
     "nn.nll_loss": ((1, inf), (0, inf), (1, 1)),
     "matmul": ((1, inf),) * 2,
     "outer": ((1, 1),) * 2,
     "reverse_sequence": ((1, inf), (1, 1)),
     "scatter_nd": ((0, inf), (1, inf)),
+    "slice_scatter": ((1, inf),) * 2,
     "tril": ((2, inf),),
     "triu": ((2, inf),),
     "vision.roi_align": ((4, 4), (2, 2)),
@@ -99,9 +109,12 @@ def _fixed(ranks: list[int], called: Called, facts: Facts) -> None:
 
 def _taken(called: Called, facts: Facts) -> None:
     bounds = [_TAKES[op] for op in called.call.ops]
-    for name, *allowed in zip(called.operands, *bounds, strict=False):
+    for at, allowed in enumerate(zip(*bounds, strict=False)):
+        if at == len(called.operands):
+            return
         least, most = min(low for low, _ in allowed), max(high for _, high in allowed)
-        facts.narrow(Rank(name), between(least, most))
+        for name in called.tensors(at):
+            facts.narrow(Rank(name), between(least, most))
 
 
 def _filled(called: Called, facts: Facts) -> None:
@@ -129,6 +142,9 @@ def _same_rank_along_axis(called: Called, facts: Facts) -> None:
         facts.narrow(Rank(called.result), one_of((1,)))
     elif called.attribute("axis") in facts.known:
         _same_rank(called, facts)
+    else:
+        least, most = facts.of(Rank(called.operands[0])).bounds()
+        facts.narrow(Rank(called.result), between(min(least, 1), max(most, 1)))
 
 
 def _listed_without_axis(called: Called, facts: Facts) -> None:
@@ -228,6 +244,12 @@ def _product_rank(called: Called, facts: Facts) -> None:
     if isinstance(left, int) and isinstance(right, int):
         rank = max(left, right) if min(left, right) > 1 else max(left, right) - 1
         facts.narrow(Rank(called.result), one_of((rank,)))
+    most = max(facts.of(Rank(name)).bounds()[1] for name in called.operands)
+    if most < inf:
+        facts.narrow(Rank(called.result), between(-inf, most))
+    one, other = (facts.first(Rank(name)) for name in called.operands)
+    if one == other and facts.possible:
+        facts.differ(Difference(facts.first(Rank(called.result)), "<=", one, 0))
 
 
 def _taken_rank(called: Called, facts: Facts) -> None:
