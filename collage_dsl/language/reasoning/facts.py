@@ -400,7 +400,8 @@ def values_of(way: Facts, expression: Node) -> Values:
         case Each(Attr()) | Item(Attr()) | ValueOf() | Min() | Max():
             return way.of(expression)
         case Calculate("-", Max(of) as most, Min(other) as least) if of == other:
-            return calculated("-", way.of(most), way.of(least)).meet(between(0, inf))
+            span = 0 if way.first(most) == way.first(least) else inf
+            return calculated("-", way.of(most), way.of(least)).meet(between(0, span))
         case Calculate(operator, left, right):
             return calculated(operator, values_of(way, left), values_of(way, right))
         case _:
