@@ -90,10 +90,10 @@ def test_every_pattern_of_the_page_on_the_language_has_an_example(text: str) -> 
         assert is_matched(without_host, example(without_host)), pattern.name
 
 
-MOST_WITHOUT = 0.09
+MOST_WITHOUT = 0.05
 """
-The largest share of the random patterns that may have no example. Of the first 300, 14 of 223 had
-none; of these, about half can never match. docs/check.md and docs/example.md name the kinds.
+The largest share of the random patterns that may have no example. Of the first 3 000, 50 of 2 186
+had none; of these, about a third can never match. docs/check.md and docs/example.md name the kinds.
 """
 
 
