@@ -337,6 +337,16 @@ def test_targets_that_are_timed_in_other_ways_share_no_costs(
     assert len({context_of(Toolchain("t", measure=how), Tvm()) for how in ways}) == len(ways)
 
 
+def test_a_target_that_says_the_default_number_of_cores_has_the_costs_of_one_that_does_not(
+    asked: Asked, store: CostStore
+) -> None:
+    with MeasuredCost(lambda _: Tvm(), store) as cost:
+        for options in ({}, {"num_cores": 1}, {"num_cores": 2}):
+            cost(kernel(Toolchain("t", options=options)))
+
+    assert asked.kernels == 2
+
+
 def test_a_cost_that_was_measured_in_time_counts_with_another_timeout(
     asked: Asked, store: CostStore
 ) -> None:

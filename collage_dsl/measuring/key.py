@@ -70,13 +70,16 @@ def context_of(
     machine = machine or this_machine()
     measure = replace(toolchain.measure, timeout=None, runs=Measuring().runs)
     cores = num_cores(toolchain)
+    options = dict(toolchain.options)
+    if cores == 1:  # as where nothing is said
+        options.pop("num_cores", None)
     made_for, name = machine_target(machine.aimed(toolchain)), machine.name
     settings = [] if measure == Measuring() else _settings(measure)
     key = _hash(
         [
             toolchain.kind,
             toolchain.compiler,
-            sorted(toolchain.options.items()),
+            sorted(options.items()),
             toolchain.variants,
             made_for,
             repr(backend),
@@ -95,7 +98,7 @@ def context_of(
         key,
         name,
         toolchain.compiler or toolchain.kind,
-        _text({**toolchain.options, "variants": toolchain.variants or None, CODE: made_for}),
+        _text({**options, "variants": toolchain.variants or None, CODE: made_for}),
         _text(
             {TVM: machine.tvm, WAY: machine.method}
             | {each.name: each.version for each in (backend, *libraries)}
