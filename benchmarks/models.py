@@ -5,11 +5,11 @@ ncnn, which run the whole model.
     python benchmarks/models.py [MODEL …] [--threads N] [--store FILE] [--plans]
 
 The models are the nine light ones of the onnx package with random weights, and those of
-`suite.py`; MODEL may also be an ONNX file. The kept plan and the engines run in turn. Times are CPU
-time for one thread, else wall time, at a low percentile. Errors are the largest difference to the
-result in float64, relative to the largest value. `--plans` also prints the plan of each target
-alone and the mixed plan, from the race that `collage.compile` makes. Engines that are not
-installed are left out.
+`suite.py` that need no PyTorch; MODEL may also be an ONNX file with one output. The kept plan and
+the engines run in turn. Times are CPU time for one thread, else wall time, at a low percentile.
+Errors are the largest difference to the result in float64, relative to the largest value. `--plans`
+also prints the plan of each target alone and the mixed plan, from the race that `collage.compile`
+makes. Engines that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def main() -> None:
         if len(loads) < 3:
             print(f"Compared with {', '.join(loads)} only. For the others: {INSTALL}\n")
         print(table_head(names))
-    for name in given.models or suite.names():
+    for name in given.models or [each for each in suite.names() if each not in suite.EXPORTED]:
         rows.append(row(name, given, loads))
         print(json.dumps(asdict(rows[-1])) if given.json else line(rows[-1], names), flush=True)
     if not given.json:

@@ -44,7 +44,7 @@ pattern conv(x, w: const & [n, 16, _, _], b?: const) {
 
 rule tagged(p, label) = composite(label, dfpattern(p));
 rule all = combine_by_primitives(
-  union(tagged(conv, "lib.c"), op_call_by_kind(anchor)),
+  union(tagged(conv, "lib.c"), op_call_by_kind(anchor), op_call_by_kind(broadcast)),
   using: [kind(anchor -> broadcast)],
 );
 
