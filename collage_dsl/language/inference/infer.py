@@ -154,7 +154,11 @@ def _scaling(call: Call) -> Type:
     if shape is not None:
         dim = shape[axis_in(call.whole("axis") or 0, len(shape))] if shape else 1
         for given in (call.shape(1), call.shape(2)):
-            if given and any(differ(each, 1) for each in given) and differ(given[0], dim):
+            if not given or not any(differ(each, 1) for each in given):
+                continue
+            if not shape:
+                raise MismatchError(f"numbers of the shape {listed(given)} do not fit a scalar")
+            if differ(given[0], dim):
                 raise MismatchError(f"{given[0]} numbers do not fit a dimension of {dim}")
     return result(call, shape)
 

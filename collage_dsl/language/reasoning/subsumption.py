@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import count, islice, product
 from typing import assert_never
 
-from collage_dsl.language.reasoning.pattern_shape import always_there, references
+from collage_dsl.language.reasoning.pattern_shape import always_there, may_be_there
 from collage_dsl.language.reasoning.terms import renamed
 from collage_dsl.rules.condition import (
     And,
@@ -199,7 +199,7 @@ def _decided(pattern: Pattern) -> Iterator[Pattern]:
 def _with(pattern: Pattern, choices: Mapping[str, bool | None]) -> Pattern:
     bindings = tuple(_chosen(binding, choices.get(binding.name)) for binding in pattern.bindings)
     left = replace(pattern, bindings=bindings)
-    present = _present(left)
+    present = may_be_there(left)
     sure = always_there(left.parameters, left.bindings, (left.result, *left.others))
     conditions = tuple(
         Where(_given(where.condition, present, sure)) for where in pattern.conditions
@@ -213,19 +213,6 @@ def _chosen(binding: Binding, is_there: bool | None) -> Binding:
     if is_there is None or not isinstance(call, Call):
         return binding
     return replace(binding, value=replace(call, optional=False) if is_there else call.operands[0])
-
-
-def _present(pattern: Pattern) -> frozenset[str]:
-    """The names that the results use, directly or indirectly."""
-    values = {binding.name: binding.value for binding in pattern.bindings}
-    found: set[str] = set()
-    waiting = [pattern.result, *pattern.others]
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += references(values[name]) if name in values else ()
-    return frozenset(found)
 
 
 def _given(condition: Expression, present: frozenset[str], sure: frozenset[str]) -> Expression:
