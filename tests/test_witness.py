@@ -93,7 +93,7 @@ def test_every_pattern_of_the_page_on_the_language_has_an_example(text: str) -> 
 MOST_WITHOUT = 0.05
 """
 The largest share of the random patterns that may have no example. Of the first 3 000, 50 of 2 186
-had none; of these, about a third can never match. docs/check.md and docs/example.md name the kinds.
+had none; some of these can never match. docs/check.md and docs/example.md name the kinds.
 """
 
 

@@ -2,7 +2,7 @@
 Put weights on huge pages: the processor looks up fewer addresses while it reads them.
 
 Linux does this by itself only if its administrator has chosen `always` for transparent huge pages.
-Most distributions come with `madvise`: each program asks for its own memory.
+With `madvise`, each program asks for its own memory.
 """
 
 import ctypes

@@ -14,7 +14,7 @@ from collage_dsl.language.reasoning.domain import (
     one_of,
     solved,
 )
-from collage_dsl.language.reasoning.facts import Facts, values_of
+from collage_dsl.language.reasoning.facts import Facts, values_of, with_axis
 from collage_dsl.language.reasoning.linear import difference
 from collage_dsl.language.reasoning.numbers import rounding
 from collage_dsl.language.reasoning.terms import without_none
@@ -143,8 +143,7 @@ def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
             way.know(condition)
         case All(inner) if holds:
             for place in asked_places(inner):
-                least = place.axis + 1 if place.axis >= 0 else -place.axis
-                way.narrow(Rank(place.of), between(least, inf))
+                way.narrow(Rank(place.of), with_axis(place.axis))
             if way.possible:
                 _assume_of_all(way, inner)
 

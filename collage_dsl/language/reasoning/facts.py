@@ -352,8 +352,7 @@ class Facts:
             if (has_type := Has(typed(term.of))) in self.values and not isinstance(term, Uses):
                 self.narrow(has_type, one_of((True,)))
             if isinstance(term, DimAt):
-                least = term.axis + 1 if term.axis >= 0 else -term.axis
-                self.narrow(Rank(term.of), between(least, inf))
+                self.narrow(Rank(term.of), with_axis(term.axis))
             if isinstance(term, DimAt | Size | Bytes):
                 self.known.add(Rank(term.of))
             if isinstance(term, _ELEMENTS):
@@ -364,6 +363,11 @@ class Facts:
                 self.known |= {Size(term.of), Dtype(term.of)}
                 self.count_elements(term.of)
                 self.count_bytes(term.of)
+
+
+def with_axis(axis: int) -> Values:
+    """The ranks of values that have an axis."""
+    return between(axis + 1 if axis >= 0 else -axis, inf)
 
 
 def typed(name: str) -> str:
