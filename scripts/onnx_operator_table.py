@@ -5,9 +5,9 @@ Write the table of ONNX operators to `collage_dsl/graph/onnx-operators.json`.
     python scripts/onnx_operator_table.py --check    # exit 1 if it would change
 
 The operators of ONNX come from the schemas of the installed onnx package: the operands of the
-newest version, and the attributes and the greatest number of outputs of all versions. Those of
-`com.microsoft` come from onnxruntime. The possible values of attributes are written here, because
-schemas have them in their documentation only.
+newest version, and their dtypes, the attributes and the greatest number of outputs of all
+versions. Those of `com.microsoft` come from onnxruntime. The possible values of attributes are
+written here, because schemas have them in their documentation only.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from typing import Any
 import onnx
 
 from collage_dsl.graph.onnx_node import onnx_operator
+from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
 from collage_dsl.offline import onnxruntime, onnxruntime_pybind11_state
 
 OUTPUT = Path(__file__).parents[1] / "collage_dsl" / "graph" / "onnx-operators.json"
@@ -110,15 +111,105 @@ def row(schemas: Iterable[Any]) -> dict[str, Any]:
     may_be_none = [name for name in attrs if name not in always]
     most = max(schema.max_output for schema in ordered)
     values = {name: known for name in attrs if (known := values_of(newest, name, attrs[name]))}
+    optional = 0 if is_variadic else max(0, len(names) - least)
+    needed = [] if is_variadic else names[: min(map(always_given, ordered))]
     return {
         "operands": None if is_variadic else names,
-        "optional": 0 if is_variadic else max(0, len(names) - least),
+        "optional": optional,
         "attrs": attrs,
         "defaults": found,
         **({"values": values} if values else {}),
         **({"results": most} if most < _ANY_NUMBER else {}),
         **({"may_be_none": may_be_none} if may_be_none else {}),
+        **dict(dtypes_of(ordered, needed)),
     }
+
+
+def dtypes_of(schemas: list[Any], needed: list[str]) -> Iterator[tuple[str, Any]]:
+    """
+    The dtypes of the operands that every node has, which of them are the same, and which of them
+    the results have too, if they all have the same: a node has only those that are used. The
+    places of other operands vary.
+    """
+    found = {name: taken(schemas, at) for at, name in enumerate(needed)}
+    accepts = {name: dtypes for name, dtypes in found.items() if dtypes}
+    if any(len(dtypes) < len(dtype_names()) for dtypes in accepts.values()):
+        yield "accepts", accepts
+    groups = [[other for other in needed if agree(schemas, name, other)] for name in needed]
+    if same := next((group for group in groups if len(group) > 1), None):
+        yield "same_dtype", same
+    results = [given(schemas, at, needed) for at in range(len(schemas[-1].outputs))]
+    if len(set(results)) == 1 and results[0]:
+        yield "dtypes", results
+
+
+def always_given(schema: Any) -> int:
+    """How many operands come before the first that a node may leave out."""
+    options = [_option(operand.option) for operand in schema.inputs]
+    return next((at for at, option in enumerate(options) if option != "Single"), len(options))
+
+
+def taken(schemas: Iterable[Any], at: int) -> list[str]:
+    """The dtypes that an operand may have in a version; empty if it may be no such tensor."""
+    operands = [schema.inputs[at] for schema in schemas if at < len(schema.inputs)]
+    return tensors_of(type_ for operand in operands for type_ in operand.types)
+
+
+def tensors_of(types: Iterable[str]) -> list[str]:
+    """The dtypes of tensors; empty if some are of none that the language has."""
+    found = set()
+    for type_ in set(types) - _NO_NUMBERS:
+        name = type_.removeprefix("tensor(").removesuffix(")")
+        dtype = _DTYPES.get(name, name.replace("float8", "float8_"))
+        if not type_.startswith("tensor(") or long_dtype(dtype) is None:
+            return []
+        found.add(short_dtype(dtype))
+    return [dtype for dtype in dtype_names() if dtype in found]
+
+
+_NO_NUMBERS = {f"tensor({name})" for name in ("complex64", "complex128", "string")} | {
+    f"tensor({name})" for name in ("float6e2m3", "float6e3m2")
+}
+"""Tensors that a pattern has no dtype for."""
+
+_DTYPES = {
+    "float": "float32",
+    "double": "float64",
+    "float4e2m1": "float4_e2m1fn",
+    "float8e8m0": "float8_e8m0fnu",
+}
+"""How the language calls the dtypes of ONNX, where the names differ."""
+
+
+def agree(schemas: Iterable[Any], one: str, other: str) -> bool:
+    """Whether two operands have the same dtype in every version that has them."""
+    known = [{each.name: variable(each) for each in schema.inputs} for schema in schemas]
+    return all(
+        one not in each or other not in each or each[one] == each[other] != "" for each in known
+    )
+
+
+def variable(formal: Any) -> str:
+    """The variable for the type of an operand or a result; empty if the type is not one."""
+    name = str(getattr(formal, "type_str", None) or getattr(formal, "typeStr", ""))
+    return "" if "(" in name else name
+
+
+def given(schemas: Iterable[Any], at: int, needed: Iterable[str]) -> str | None:
+    """The operand whose dtype a result has in every version, or the dtype that it always has."""
+    having = [schema for schema in schemas if at < len(schema.outputs)]
+    types = tensors_of(type_ for schema in having for type_ in schema.outputs[at].types)
+    if len(types) == 1:
+        return types[0]
+    if any(_option(schema.outputs[at].option) == "Variadic" for schema in having):
+        return None
+    for name in needed:
+        operands = [{each.name: variable(each) for each in s.inputs} for s in having]
+        results = [variable(schema.outputs[at]) for schema in having]
+        pairs = zip(operands, results, strict=True)
+        if all(each.get(name) == result != "" for each, result in pairs):
+            return name
+    return None
 
 
 _ANY_NUMBER = 2**31 - 1

@@ -17,7 +17,9 @@ from collage_dsl.graph.operators import Operator, relax_operators
 from collage_dsl.graph.types import short_dtype
 from collage_dsl.language import check, to_text
 from collage_dsl.language.reasoning.assuming import assume
-from collage_dsl.language.reasoning.facts import COUNTED, Facts
+from collage_dsl.language.reasoning.attribute_ranges import ranges
+from collage_dsl.language.reasoning.domain import COUNT
+from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.pattern_shape import called, references
 from collage_dsl.language.reasoning.premises import ALL_RELATIONS
 from collage_dsl.language.reasoning.relations import claims
@@ -145,9 +147,12 @@ def test_what_tvm_accepts_is_never_excluded(name: str, request: pytest.FixtureRe
 
 def _has_no_window(call: Any, calls: Calls, type_: Any) -> bool:
     """Whether a window has no size, moves by nothing, or does not fit, which TVM may accept."""
-    slid = [name for name in calls.operator.attrs if name.endswith(COUNTED)]
-    sizes = [size for name in slid for size in _value(getattr(call.attrs, name)) or ()]
-    return bool(slid) and (min(sizes) < 1 or bool(re.search(r"\b0[,)]", str(type_))))
+    known = ranges((calls.operator.name,))
+    slid = [name.removesuffix("[*]") for name, values in known.items() if values == COUNT]
+    given = [_value(getattr(call.attrs, name)) for name in slid]
+    lists = [each if isinstance(each, tuple) else (each,) for each in given if each is not None]
+    sizes = [size for each in lists for size in each]
+    return bool(slid) and (min(sizes, default=1) < 1 or bool(re.search(r"\b0[,)]", str(type_))))
 
 
 def _pattern(name: str, call: Any, type_: Any, calls: Calls) -> Pattern:

@@ -161,6 +161,9 @@ def _onnx_operators() -> Mapping[str, Operator]:
             defaults={attr: _attribute(value) for attr, value in row["defaults"].items()},
             values={attr: tuple(values) for attr, values in row.get("values", {}).items()},
             may_be_none=frozenset(row.get("may_be_none", ())),
+            same_dtype=tuple(row.get("same_dtype", ())),
+            dtypes=tuple(row.get("dtypes", ())),
+            accepts={name: tuple(dtypes) for name, dtypes in row.get("accepts", {}).items()},
             most_results=row.get("results"),
         )
         for name, row in table["operators"].items()

@@ -172,7 +172,8 @@ def range_of(text: str, values: Values) -> str:
     least = -inf if least <= -_ENORMOUS else least
     most = inf if most >= _ENORMOUS - 1 else most
     if not values.whole and least == -inf:
-        return ""
+        never = sorted(map(_shown, values.excluded))
+        return f"`{text}` is never {listed(never)}" if 0 < len(never) <= _MOST_SHOWN else ""
     said = "a whole number" if values.whole else "a number"
     if values.modulus > 1 and values.rest == 0:
         said = f"a multiple of {values.modulus}"

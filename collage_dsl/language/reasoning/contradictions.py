@@ -269,13 +269,23 @@ class _Checker:
         match expression, written:
             case Compare(left=left, right=right), _ if left == right:
                 return "both sides are the same"
-            case Compare(left=left, right=Constant()), ast.Operation(_, side, _) if side:
-                values = values_of(self.exclusion.start(()), left)
-                return range_of(quoted(side.span, "the left side").strip("`"), values)
+            case (
+                (Compare(left=left, right=Constant()) | Within(left)),
+                ast.Operation(_, side, _),
+            ) if side:
+                return self.known_of(quoted(side.span, "the left side").strip("`"), left)
             case Compare(left=left, right=right), ast.Operation(_, one, other) if one:
                 said = compared(quoted(one.span), quoted(other.span), self.possible(left, right))
                 return said and said + _of_all_elements(left, right)
         return ""
+
+    def known_of(self, text: str, left: Expression) -> str:
+        """A hint that says what `left` may be before any condition, or each number of its list."""
+        alone = self.exclusion.start(())
+        each = Each(left) if isinstance(left, Attr) else left
+        if values_of(alone, left) == ANYTHING != values_of(alone, each):
+            return range_of(f"{text}[*]", values_of(alone, each))
+        return range_of(text, values_of(alone, left))
 
     def possible(self, left: Expression, right: Expression) -> frozenset[Comparison]:
         """Those of `<`, `==` and `>` that can hold between two numbers."""

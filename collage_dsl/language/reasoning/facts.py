@@ -4,11 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import gcd, inf, prod
 
-from collage_dsl.graph.types import bits_of, long_dtype
 from collage_dsl.language.reasoning.differences import Difference, Differences, Node, limits
 from collage_dsl.language.reasoning.domain import (
     ANYTHING,
-    COUNT,
     NATURAL,
     TRUTH,
     WHOLE,
@@ -23,7 +21,7 @@ from collage_dsl.language.reasoning.domain import (
     is_whole,
     one_of,
 )
-from collage_dsl.language.reasoning.numbers import of_dtypes
+from collage_dsl.language.reasoning.numbers import of_dtypes, widths_of
 from collage_dsl.language.reasoning.terms import Term, terms
 from collage_dsl.rules.condition import (
     Attr,
@@ -58,17 +56,14 @@ _MOST_FACTORS = 8
 """The elements of a value with more dimensions are not counted."""
 
 
-WIDTHS = frozenset({1, 2, 4, 6, 8, 16, 32, 64, 128})
-"""The bits of an element of any dtype that a model may have."""
-
-
 @dataclass(slots=True)
 class Facts:
     """
     One way in which conditions can hold: the values that each term may have, which terms are
     equal, and which are known. (A condition on an unknown term does not hold.)
 
-    `attributes` has the values that attributes may have before any condition.
+    `attributes` has the values that attributes may have before any condition, and under a name such
+    as `0.strides[*]` those of each number of a list.
     """
 
     attributes: Mapping[str, Values]
@@ -129,8 +124,8 @@ class Facts:
                 return TRUTH
             case Attr(name):
                 return self.attributes.get(name, ANYTHING)
-            case Each(Attr(name)) | Item(Attr(name)) if name.endswith(COUNTED):
-                return COUNT
+            case Each(Attr(name)) | Item(Attr(name)):
+                return self.attributes.get(f"{name}[*]", ANYTHING)
             case Dtype() | Each() | Item() | ValueOf() | Min() | Max():
                 return ANYTHING
 
@@ -200,7 +195,7 @@ class Facts:
 
     def count_bytes(self, name: str) -> None:
         """Add that the bytes of a value are those of its elements, each as wide as its dtype."""
-        widths = self.widths(name)
+        widths = widths_of(self.of(Dtype(name)))
         if not widths or not self.possible:
             return
         narrow, wide = min(widths), max(widths)
@@ -213,15 +208,6 @@ class Facts:
             self.narrow(Bytes(name), one_of({-(-size * width // 8) for width in widths}))
         elif (common := gcd(*widths)) % 8 == 0:
             self.narrow(Bytes(name), divided_by(common // 8, 0))
-
-    def widths(self, name: str) -> frozenset[int]:
-        """The numbers of bits that an element of a value may have; empty if one is not known."""
-        dtypes = self.of(Dtype(name))
-        if dtypes.allowed is None:
-            return WIDTHS
-        left = (str(dtype) for dtype in dtypes.allowed if dtype in dtypes)
-        widths = [bits_of(long_dtype(dtype) or "") for dtype in left]
-        return frozenset(w for w in widths if w) if None not in widths else frozenset()
 
     def order_elements(self, term: Min | Max | ValueOf) -> None:
         """Add how the least and the greatest element of a constant compare: it has elements."""
@@ -386,10 +372,6 @@ def _is_related(term: Term) -> bool:
     Such a term represents the terms equal to it.
     """
     return isinstance(term, _RELATED)
-
-
-COUNTED = ("strides", "dilation", "pool_size")
-"""The ends of the names of attributes whose elements are at least 1."""
 
 
 def values_of(way: Facts, expression: Node) -> Values:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from math import inf
 
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.reasoning.domain import between, one_of
+from collage_dsl.language.reasoning.domain import COUNT, between, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
@@ -74,11 +74,17 @@ def _gives(called: Called, facts: Facts) -> None:
 
 
 def _sized(called: Called, facts: Facts) -> None:
-    facts.narrow(Rank(called.operands[1]), one_of((_LENGTHS[called.call.ops[0]],)))
+    length = _LENGTHS[called.call.ops[0]]
+    facts.narrow(Rank(called.operands[1]), one_of((length,)))
+    for axis in range(length):
+        facts.narrow(DimAt(called.operands[1], axis), COUNT)
 
 
 _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     (_takes_lists, Relation("the lists of {op} are written in the program", once=_written)),
     (_GIVE.__contains__, Relation("{op} gives the shape in its list", once=_gives)),
-    (_LENGTHS.__contains__, Relation("{op} takes a size for each axis of an image", once=_sized)),
+    (
+        _LENGTHS.__contains__,
+        Relation("{op} takes a size above 0 for each axis of an image", once=_sized),
+    ),
 )

@@ -1,10 +1,10 @@
-"""The numbers that the elements of a constant may be, by its dtype."""
+"""What the elements of a tensor may be, by its dtype: their numbers, and how wide they are."""
 
 from functools import lru_cache
 from math import inf, isinf
 
 from collage_dsl.graph.floats import FORMATS, has_infinity, rounded
-from collage_dsl.graph.types import long_dtype, whole_range
+from collage_dsl.graph.types import bits_of, long_dtype, whole_range
 from collage_dsl.language.reasoning.domain import ANYTHING, Number, Values, between
 from collage_dsl.rules.condition import Value
 
@@ -36,3 +36,16 @@ def _range(dtype: str) -> tuple[Number, Number]:
     if dtype in FORMATS and not has_infinity(dtype):
         return -FORMATS[dtype].largest, FORMATS[dtype].largest
     return whole_range(dtype) or (-inf, inf)
+
+
+WIDTHS = frozenset({1, 2, 4, 6, 8, 16, 32, 64, 128})
+"""The bits of an element of any dtype that a model may have."""
+
+
+def widths_of(dtypes: Values) -> frozenset[int]:
+    """The numbers of bits that an element may have; empty if one is not known."""
+    if dtypes.allowed is None:
+        return WIDTHS
+    left = (str(dtype) for dtype in dtypes.allowed if dtype in dtypes)
+    widths = [bits_of(long_dtype(dtype) or "") for dtype in left]
+    return frozenset(w for w in widths if w) if None not in widths else frozenset()

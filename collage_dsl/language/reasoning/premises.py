@@ -10,6 +10,7 @@ from collage_dsl.language.reasoning.attribute_values import read_length
 from collage_dsl.language.reasoning.axis_relations import axis_relations
 from collage_dsl.language.reasoning.dimension_relations import dimension_relations
 from collage_dsl.language.reasoning.dtype_relations import dtype_relations, number_claims
+from collage_dsl.language.reasoning.element_relations import element_relations
 from collage_dsl.language.reasoning.image_relations import image_relations
 from collage_dsl.language.reasoning.inferred_relations import inferred_relations
 from collage_dsl.language.reasoning.inner_uses import taken_claims, use_claims
@@ -72,7 +73,7 @@ MOST_CALLS = 40
 ALL_RELATIONS = (
     *(inferred_relations, dtype_relations, rank_relations, named_axes, layout_relations),
     *(operand_relations, dimension_relations, axis_relations),
-    *(picking_relations, image_relations, list_relations, slice_relations),
+    *(picking_relations, image_relations, list_relations, slice_relations, element_relations),
 )
 """
 What operators say of their calls. What they say first is shown first, and what they say last is

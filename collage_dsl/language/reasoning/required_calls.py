@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import count
 
-from collage_dsl.graph.operators import operators
-from collage_dsl.language.reasoning.domain import COUNT, TRUTH, WHOLE, Values
+from collage_dsl.language.reasoning.attribute_ranges import ranges
+from collage_dsl.language.reasoning.domain import Values
 from collage_dsl.rules.condition import Attr
 from collage_dsl.rules.pattern import (
     Call,
@@ -22,12 +21,6 @@ from collage_dsl.rules.pattern import (
     TupleOf,
 )
 from collage_dsl.source import Span
-
-_OF_TYPE = {"int": WHOLE, "bool": TRUTH}
-
-_COUNTS = frozenset({"groups", "num_groups"})
-"""Whole numbers that are at least 1."""
-
 
 _LARGEST = 2**53
 """Larger whole numbers are not exact where they are stored as floats."""
@@ -73,19 +66,9 @@ class Called:
         return Attr(f"{self.number}.{name}")
 
     def attributes(self) -> Mapping[str, Values]:
-        """The values that its attributes may have, by their types in all of its operators."""
-        known = {} if self.call.kinds else _by_type(self.call.ops)
+        """The values that its attributes may have in all of its operators."""
+        known = {} if self.call.kinds else ranges(self.call.ops)
         return {self.attribute(name).name: values for name, values in known.items()}
-
-
-@lru_cache(1024)
-def _by_type(ops: tuple[str, ...]) -> Mapping[str, Values]:
-    first, *others = (operators()[op].attrs for op in ops)
-    return {
-        name: COUNT if name in _COUNTS else _OF_TYPE[type_]
-        for name, type_ in first.items()
-        if type_ in _OF_TYPE and all(other.get(name) == type_ for other in others)
-    }
 
 
 @dataclass(slots=True)

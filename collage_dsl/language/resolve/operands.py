@@ -188,7 +188,23 @@ class OperandChecker:
             message = "a flat call is not repeated: the calls of a chain are part of it already"
             self.findings.error("E0301", written.call.span, message)
             return None
+        if isinstance(call, PatternCall) and written.most > 1:
+            self.check_again(call, written)
         return None if call is None else Repeat(call, written.least, written.most)
+
+    def check_again(self, call: PatternCall, written: ast.Repeat) -> None:
+        """Report a pattern that never takes what it gives, so that it is not repeated."""
+        name, first = call.pattern.name, call.pattern.parameters[0]
+        found = self.refusal(call.pattern, first, call, is_matched=not first.optional)
+        if found is None:
+            return
+        message = f"`{name}` cannot follow itself: {found[0]}"
+        sort = "const" if first.constant else "not"
+        hint = f"write `{name}(…)` without `repeat`, or `{first.name}` of `{name}` without `{sort}`"
+        if written.least > 1:
+            self.findings.error("E0301", written.span, message, hint)
+        else:
+            self.findings.warning("W0314", written.span, message, hint)
 
     def call(self, written: ast.OperatorCall) -> Call | PatternCall | Flat | None:
         names = [name for name in written.operators if isinstance(name, ast.Name)]
@@ -336,7 +352,8 @@ class OperandChecker:
     ) -> tuple[str, str] | None:
         """Why a parameter of a called pattern is never `operand`, and a hint; None if it may be."""
         if parameter.constant and (why := self.names.is_no_constant(operand)):
-            return f"`{parameter.name}` of `{pattern.name}` must be a constant, but {why}", ""
+            message = f"`{parameter.name}` of `{pattern.name}` must be a constant, but {why}"
+            return message, f"give it a constant, or write `{parameter.name}` there without `const`"
         excluded = parameter.excluded if is_matched else None
         known = self.names.parameters, self.names.bindings
         if excluded and comes_from(operand, excluded, *known):
