@@ -126,6 +126,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "image.resize3d method": words("nearest_neighbor linear cubic"),
     "indexing": words("ij xy"),
     "nn.nll_loss reduction": words("none mean sum"),
+    "pad_mode": words("constant reflect replicate circular"),
     "ret_type": words("both values indices"),
     "rounding_method": ("", *words("round floor ceil round_prefer_floor round_prefer_ceil")),
     "scatter_elements reduction": words("update add mul mean min max"),
@@ -137,6 +138,18 @@ VALUES: dict[str, tuple[str, ...]] = {
 The possible values of string attributes, by attribute, or by operator and attribute. They come
 from TVM's documentation of its operators and from the errors of its legalizations.
 """
+
+_WHOLE = words("i8 i16 i32 i64 u8 u16 u32 u64 bool i4 u4 i2 u2")
+
+COMPUTED: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(words("bitwise_and bitwise_not bitwise_or bitwise_xor"), _WHOLE),
+    **dict.fromkeys(words("left_shift logical_xor right_shift"), _WHOLE),
+    **dict.fromkeys(words("logical_and logical_not logical_or"), words("bool")),
+}
+"""The dtypes of operands where TVM infers a type for all, but has code only for these."""
+
+AXES = frozenset((name, "axis") for name in words("argsort cumprod cumsum scatter_elements sort"))
+"""Attributes that name a dimension, though TVM infers a type for other numbers too."""
 
 LAYOUTS: dict[str, tuple[str, ...]] = {
     "NCW": words("NCW NWC"),
@@ -518,8 +531,11 @@ def row_of(name: str, sample: Callable[[], Sample] | None) -> dict[str, Any]:
     samples = [call, *(remade(name, other) for other in other_samples().get(name, ()))]
     dtypes = [attribute for attribute, type_ in table["attrs"].items() if type_ == "dtype"]
     table |= operator_types.columns(samples, operands, [asked(name, sample, d) for d in dtypes])
+    if name in COMPUTED:
+        table["accepts"] = {operand: list(COMPUTED[name]) for operand in operands}
     named = {a: type_ for a, type_ in table["attrs"].items() if a.endswith(AXIS)}
     more = {a: axes_beyond(name, sample, a, t) for a, t in named.items() if t in ("int", "ints")}
+    more |= {a: 0 for a in named if (name, a) in AXES}
     if axes := {attribute: beyond for attribute, beyond in more.items() if beyond >= 0}:
         table["axes"] = axes
     strings = (attribute for attribute, type_ in table["attrs"].items() if type_ == "str")

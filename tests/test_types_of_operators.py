@@ -139,6 +139,8 @@ def test_what_tvm_accepts_is_never_excluded(name: str, request: pytest.FixtureRe
         type_ = None if call is None else calls.types.accepted(call)
         if type_ is None or "-" in str(type_) or _has_no_window(call, calls, type_):
             continue  # TVM does not refuse all negative dimensions
+        if _has_no_code(call, calls):
+            continue
         facts = list(_facts(call, type_, calls))
         pattern = _pattern(operator.name, call, type_, calls)
         assert _may_be(type_, pattern, calls), (call, type_)
@@ -153,6 +155,34 @@ def _has_no_window(call: Any, calls: Calls, type_: Any) -> bool:
     lists = [each if isinstance(each, tuple) else (each,) for each in given if each is not None]
     sizes = [size for each in lists for size in each]
     return bool(slid) and (min(sizes, default=1) < 1 or bool(re.search(r"\b0[,)]", str(type_))))
+
+
+def _has_no_code(call: Any, calls: Calls) -> bool:
+    """Whether TVM infers a type of the call, but has no code for its axis or its dtypes."""
+    name, rank = calls.operator.name, getattr(call.args[0].ty, "ndim", 0)
+    axes = [getattr(call.attrs, axis) for op, axis in calls.table.AXES if op == name]
+    if any(axis is not None and not -rank <= axis < rank for axis in axes):
+        return True
+    computed = calls.table.COMPUTED.get(name)
+    return computed is not None and any(
+        short_dtype(str(operand.ty.dtype)) not in computed for operand in call.args
+    )
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(
+    "name", [n for n in relax_operators() if n.startswith(("bitwise", "logical"))]
+)
+def test_tvm_has_code_for_exactly_the_dtypes_of_the_table(name: str) -> None:
+    calls = Calls(relax_operators()[name], random.Random(name))
+    arguments, _ = calls.samples[0]
+    sample = calls.table.constructor(name)(*arguments)
+    places = range(len(arguments))
+
+    for dtype in calls.types.DTYPES:
+        call = calls.types.with_dtype(sample, places, dtype)
+        has_code = calls.table.kind(call.args, call) != "opaque"
+        assert has_code == (short_dtype(dtype) in calls.table.COMPUTED[name]), dtype
 
 
 def _pattern(name: str, call: Any, type_: Any, calls: Calls) -> Pattern:
