@@ -143,10 +143,12 @@ _WHOLE = words("i8 i16 i32 i64 u8 u16 u32 u64 bool i4 u4 i2 u2")
 
 COMPUTED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(words("bitwise_and bitwise_not bitwise_or bitwise_xor"), _WHOLE),
-    **dict.fromkeys(words("left_shift logical_xor right_shift"), _WHOLE),
-    **dict.fromkeys(words("logical_and logical_not logical_or"), words("bool")),
+    **dict.fromkeys(words("left_shift right_shift"), _WHOLE),
 }
-"""The dtypes of operands where TVM infers a type for all, but has code only for these."""
+"""
+The dtypes of operands where TVM infers a type for all, but neither it nor a framework computes
+others. (PyTorch has logical operators of numbers.)
+"""
 
 AXES = frozenset((name, "axis") for name in words("argsort cumprod cumsum scatter_elements sort"))
 """Attributes that name a dimension, though TVM infers a type for other numbers too."""

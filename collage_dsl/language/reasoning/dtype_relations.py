@@ -65,9 +65,8 @@ def _accepting(ops: tuple[str, ...]) -> Iterator[Relation]:
 
 def _says_accepted(name: str, at: int, dtypes: tuple[str, ...]) -> str:
     whole = [dtype for dtype in dtypes if dtype[0] in "iu"]
-    if not whole and dtypes == ("bool",):
-        what = "{op} takes" if name.startswith("x") else f"the {name} of {{op}} is"
-        return f"{what} `bool`: compare, as `greater` does"
+    if dtypes == ("bool",):
+        return f"the {name} of {{op}} is `bool`: compare, as `greater` does"
     if len(whole) > 2 and set(dtypes) - {*whole} == {"bool"}:
         return "{op} takes whole numbers, such as `i64`, and `bool`"
     if len(dtypes) == len(whole) > 2:
