@@ -65,6 +65,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0423": "limits that nothing can keep to",
         "W0424": "a rule may propose too many candidates",
         "W0425": "a rule that does nothing",
+        "W0426": "a limit that changes nothing",
         "E0501": "unknown setting of a target",
         "E0502": "a setting is missing or given twice",
         "E0503": "a setting has a value of another type",

@@ -1,4 +1,4 @@
-"""Report rules of a union whose candidates another rule already proposes with the same labels."""
+"""Report rules that add nothing: other rules propose the same, with the same labels."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -56,6 +56,14 @@ def check_repeated(rules: Sequence[tuple[FusionRule, Span]], findings: Findings)
         message = "this adds nothing: another rule proposes all its candidates"
         note = Note("the same is proposed here", rules[by][1])
         findings.warning("W0420", span, message, "remove it", (note,))
+
+
+def check_label(label: str, inner: FusionRule, span: Span, findings: Findings) -> None:
+    """Report a `label` that all candidates of `inner` have already, at the rule that gives it."""
+    leaves = tuple(_leaves(inner, ()))
+    if leaves and all(label in leaf.around for leaf in leaves):
+        message = f"all these candidates have the label `{label}` already"
+        findings.warning("W0425", span, message, "remove one `composite`")
 
 
 def _leaves(rule: FusionRule, around: tuple[Around, ...]) -> Iterator[Leaf]:

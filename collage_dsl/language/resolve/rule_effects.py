@@ -7,7 +7,8 @@ from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.reasoning.fitting import check_fit
 from collage_dsl.language.reasoning.growth import check_rule_growth
 from collage_dsl.language.reasoning.joining import check_growing, check_joined, check_joining
-from collage_dsl.language.reasoning.repeated import check_repeated
+from collage_dsl.language.reasoning.repeated import check_label, check_repeated
+from collage_dsl.language.reasoning.single_calls import check_needed_limits
 from collage_dsl.language.reasoning.too_small import check_least, check_size
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import (
@@ -52,7 +53,10 @@ def check_rule(
             if not check_size(inner, limits, places, findings):
                 check_least(inner, limits, places, findings)
             check_joined(inner, limits, places, findings)
-        case OpCallByKind() | DFPattern() | OpPredicate() | Host() | Tagged():
+            check_needed_limits(inner, limits, places, findings)
+        case Tagged(label, inner):
+            check_label(label, inner, place, findings)
+        case OpCallByKind() | DFPattern() | OpPredicate() | Host():
             pass
         case Horizontal() | OnlyVariants() | MaxCoalesce():
             pass

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Measuring, Option, Toolchain, Tuning
+from collage_dsl.graph.tuning import TUNED
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.messages.hints import Hint, did_you_mean
 from collage_dsl.language.reasoning.computing import Places, check_computed
@@ -12,6 +13,7 @@ from collage_dsl.language.reasoning.coverage import check_fallback
 from collage_dsl.language.reasoning.effects import check_proposing
 from collage_dsl.language.reasoning.fitting import check_fit
 from collage_dsl.language.reasoning.joining import check_joined, check_merging
+from collage_dsl.language.reasoning.single_calls import check_needed_limits
 from collage_dsl.language.reasoning.too_small import check_least
 from collage_dsl.language.resolve.arguments import bind, named_arguments
 from collage_dsl.language.resolve.compilers import check_compiler, check_libs
@@ -71,7 +73,7 @@ class _TargetChecker:
         rule = self.rules(settings)
         limits = self.limits(settings)
         measure = self.measure(settings)
-        tune = self.tune(settings, compiler)
+        tune = self.tune(settings, compiler, variants)
         coalesce = self.after(settings)
         fallback = self.alone(settings.get("fallback"))
         if rule is None or self.findings.errors > errors:
@@ -82,6 +84,8 @@ class _TargetChecker:
         check_joined(rule, limits, places, self.findings)
         if coalesce:
             check_merging(rule, limits, settings["after"].name.span, self.findings)
+        else:
+            check_needed_limits(rule, limits, places, self.findings)
         check_proposing(self.written.name.text, rule, self.rules_span(settings), self.findings)
         if fallback:
             self.check_fallback(rule, limits, settings)
@@ -272,7 +276,12 @@ class _TargetChecker:
         found = self.fields(setting, MEASURES, "setting of `measure`:")
         return check_measuring(found, self.findings)
 
-    def tune(self, settings: dict[str, ast.Field | ast.Block], compiler: str | None) -> Tuning:
+    def tune(
+        self,
+        settings: dict[str, ast.Field | ast.Block],
+        compiler: str | None,
+        variants: tuple[str, ...],
+    ) -> Tuning:
         setting = settings.get("tune")
         if isinstance(setting, ast.Field):
             message = "`tune` needs braces"
@@ -282,6 +291,10 @@ class _TargetChecker:
             name = self.written.name.text
             message = f"`{compiler}` makes the kernels of `{name}`, so they cannot be tuned"
             hint = "remove `tune`: it is only for targets whose kernels TVM makes"
+            self.findings.error("E0522", setting.name.span, message, hint)
+        elif setting is not None and variants and TUNED not in variants:
+            message = f"the variants of `{self.written.name.text}` do not include `{TUNED}`"
+            hint = f"write `{TUNED}` among its `variants`, or remove `tune`"
             self.findings.error("E0522", setting.name.span, message, hint)
         return check_tuning(self.fields(setting, TUNES, "setting of `tune`:"), self.findings)
 
