@@ -17,6 +17,7 @@ from collage_dsl.language.reasoning.domain import (
 from collage_dsl.language.reasoning.facts import Facts, values_of, with_axis
 from collage_dsl.language.reasoning.linear import difference
 from collage_dsl.language.reasoning.numbers import rounding
+from collage_dsl.language.reasoning.places import no_elements, with_known_places
 from collage_dsl.language.reasoning.terms import without_none
 from collage_dsl.rules.condition import (
     OPPOSITE,
@@ -144,8 +145,10 @@ def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
         case All(inner) if holds:
             for place in asked_places(inner):
                 way.narrow(Rank(place.of), with_axis(place.axis))
-            if way.possible:
-                _assume_of_all(way, inner)
+            if way.possible and (left := with_known_places(way, inner)) != Constant(False):
+                _assume_of_all(way, left)
+            elif way.possible:
+                no_elements(way, inner)
 
 
 def _assume_of_all(way: Facts, condition: Expression) -> None:

@@ -9,6 +9,7 @@ from collage_dsl.language.reasoning.assuming import MOST_WAYS, assume
 from collage_dsl.language.reasoning.contradiction_words import (
     ORDERS,
     assumed,
+    axes_of,
     compared,
     either,
     excluding,
@@ -173,6 +174,7 @@ class _Checker:
         )
         why = self.exclusion.why(found)
         hint = "; ".join(filter(None, (self.either(named, last) or needed, why)))
+        hint = hint or "remove one of them"
         notes = (*notes_on(others), *_called(last))
         self.findings.error("E0320", last.span, message, hint, notes)
 
@@ -195,6 +197,8 @@ class _Checker:
         if len(ways) != 1:
             return ""
         way = ways[0].copy()
+        if hint := axes_of(part, way):
+            return hint
         for asked in parts(part):
             way.know(asked)
         if not way.possible or not self.excludes(way, part):
@@ -321,7 +325,7 @@ class _Checker:
         opposite = Condition(Not(condition.expression), condition.span)
         notes = notes_on(self.exclusion.reason(before, opposite))
         message = "this condition always holds"
-        self.findings.warning("W0330", condition.span, message, notes=notes)
+        self.findings.warning("W0330", condition.span, message, "remove it", notes)
 
 
 def _is_plain(expression: Expression) -> bool:

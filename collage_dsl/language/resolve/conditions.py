@@ -254,7 +254,9 @@ class Checker(Operations):
             return None
         if not inner.elements:
             message = "`all` needs a condition on the elements of a constant"
-            self.findings.error("E0404", typed.span, message, "write `all(w >= 0)`")
+            asked = ", ".join(dict.fromkeys(each.of for each in rules.asked_places(typed.value)))
+            hint = f"write `all({asked or 'w'} {'== 0 or …' if asked else '>= 0'})`"
+            self.findings.error("E0404", typed.span, message, hint)
             return None
         return Typed(rules.All(typed.value), Sort.TRUTH, written.span)
 
