@@ -55,6 +55,11 @@ _IMPLIED = (
 
 _RANGES = (
     Mistake(
+        rf"\bin\s+(?P<least>{NUMBER})\s*",
+        rf":\s*(?P<most>{NUMBER})",
+        "write `{least}..{most}`",
+    ),
+    Mistake(
         rf"{_BEGINS}(?P<of>{VALUE})\s+in\s+(?P<least>{NUMBER})\s*\.\.\s*",
         r"(?=[;,\])}]|and\b|or\b)",
         "write `{of} >= {least}`",
@@ -95,8 +100,20 @@ MISTAKES = (
         rf"(?P<value>{NUMBER}|{NAME}|\"[^\"]*\")(?=\s*[,)])",
         "write `{name}: {value}`",
     ),
+    Mistake(
+        rf"^(?:rule\s+{NAME}\s*=|rules\s)\s*(?P<start>)(?P<pattern>{NAME})\s*",
+        r'(?:=>|->|:)\s*(?P<label>"[^"\n]*")',
+        "write `composite({label}, dfpattern({pattern}))`",
+    ),
     *_POWERS,
     *_IMPLIED,
+    Mistake(rf"(?P<left>{VALUE})\s*/\s*", rf"/\s*(?P<right>{VALUE})", "write `{left} / {right}`"),
+    Mistake(r"[)\d]\s*", "~(?!=)", "write `~=`"),
+    Mistake(
+        r"^where\b.*",
+        r"\?",
+        "for `a ? b : c`, write `(a and b) or (not a and c)`",
+    ),
     # Words and signs.
     Mistake(
         rf"^(?:rule|rules)\b.*[(,=]\s*(?P<start>)(?P<left>{VALUE})\s*",

@@ -106,6 +106,16 @@ MISTAKES = (
         r"\(\s*(?P<dims>[^()]*[^()\s,])?\s*,?\s*\)",
         "write `{type}[{dims}]`",
     ),
+    Mistake(
+        rf"(?P<start>)^(?P<name>{NAME})\s*:\s*(?:R\.)?Tensor\s*",
+        rf'\(\s*[(\[](?P<dims>[^()\[\]]*?),?\s*[)\]]\s*,\s*(?:dtype\s*=\s*)?"(?P<dtype>{DTYPE})"\s*\)',
+        "write `{name}: {dtype}[{dims}]`",
+    ),
+    Mistake(
+        rf"^(?P<name>{NAME})\s*:\s*(?:tensor\s*)?",
+        rf"<?(?:[\d?]+x)+(?P<dtype>{DTYPE})",
+        "the sizes stand in brackets: `{name}: {dtype}[4, 8]`",
+    ),
     # Nodes.
     Mistake(
         rf"^(?P<word>{NAME})\s+",

@@ -45,6 +45,11 @@ _PARAMETERS = tuple(
             "a dimension is a name, a number or `_`; `where` can calculate with the name",
         ),
         (rf"[(,]\s*(?P<name>{NAME})\s*", _DIMS, "write `{name}: [{dims}]`"),
+        (
+            rf"{_OF}tensor\s*",
+            rf"<[^<>]*?(?P<dtype>{DTYPE})\s*>",
+            "dimensions stand in brackets, `{name}: [n, 16]`; " + _ASK,
+        ),
         # Where values come from.
         (_OF, rf"(?:!|~|-|no\b|non\b|except\b)\s*(?P<what>{NAME})", "write `{name}: not {what}`"),
         (
@@ -62,6 +67,7 @@ _PARAMETERS = tuple(
             rf"\*+\s*(?P<name>{NAME})",
             "a parameter is one value; `each[2..8] _` is a tuple of any values",
         ),
+        (r"[(,]\s*(?P<start>)", rf"[%$@]\s*(?P<name>{NAME})", "write `{name}`"),
         # Constants.
         (r"[(,]\s*(?P<start>)const\s+", rf"(?P<name>{NAME})", "write `{name}: const`"),
         (rf"[(,]\s*(?P<name>{NAME})\s+", r"const\b", "write `{name}: const`"),
@@ -110,6 +116,11 @@ _PATTERNS = (
 
 _RULES = (
     Mistake(
+        rf"^rule\s+(?P<name>{NAME})\s*=\s*lambda\s+",
+        rf"(?P<parameters>{NAME}(?:\s*,\s*{NAME})*+)\s*:\s*{REST}",
+        "write `rule {name}({parameters}) = {rest}`",
+    ),
+    Mistake(
         rf"^rule\s+(?P<name>{NAME})\s*=\s*(?P<first>{VALUE})\s*",
         r"[,|+]\s*(?P<rest>[^;{}]*[^;{}\s,])",
         "write `rule {name} = union({first}, {rest});`",
@@ -132,6 +143,23 @@ _RULES = (
 )
 
 _TARGETS = (
+    Mistake(
+        r"^target\s*",
+        rf"[:=]\s*\"?(?P<name>{NAME})\"?",
+        "write `target {name} on llvm {{`",
+        exact=False,
+    ),
+    Mistake(
+        "^",
+        r"\[+\s*(?:targets?\.)?(?P<name>\w+)\s*\]",
+        "write `target {name} on llvm {{`",
+        exact=False,
+    ),
+    Mistake(
+        r"^target\b.*[(,]\s*[A-Za-z_]\w*(?:-[A-Za-z_]\w*)+\s*",
+        "[:=]",
+        "in the name of an option, write `_` in place of each `-`",
+    ),
     Mistake(
         r"^target\s+on\s+", rf"(?P<kind>{NAME})", "write `target t on {kind}`: a target has a name"
     ),
@@ -207,6 +235,11 @@ _IMPORTS = (
         "write `import {path} only ({names})`",
     ),
     Mistake(
+        r'^import\s+(?P<path>"[^"\n]*")\s*',
+        rf"(?:import\b|with\b|:)?\s*[({{\[]?\s*(?P<names>{_NAMES})\s*[)}}\]]?\s*;",
+        "write `import {path} only ({names});`",
+    ),
+    Mistake(
         r"^import\s+",
         rf"(?:{NAME}|\*|\{{)",
         'a file stands in quotes: `import "std/activations.collage" only (act);`',
@@ -218,10 +251,16 @@ _IMPORTS = (
     ),
 )
 
+_PATTERN = "write `pattern {name}({parameters}) {{`"
+_FUNCTION = "def|defn|fn|fun|func|function|macro|template"
+
 _WORDS = tuple(
     Mistake(r"^", rf"(?:{theirs})\s+(?P<name>{NAME})", said, exact=False)
     for theirs, said in (
-        ("def|defn|fn|fun|func|function|macro|template", "write `pattern {name}(x) {{`"),
+        (rf"(?:{_FUNCTION})(?=\s+\w+\s*\((?P<parameters>[\w\s,]+)\))", _PATTERN),
+        (_FUNCTION, "write `pattern {name}(x) {{`"),
+        ("rewrite|replace|substitute", "nothing is rewritten: write `pattern {name}(x) {{`"),
+        ("for|foreach|while", "there are no loops: `rule r(p) = dfpattern(p);` has parameters"),
         ("class|const|var|val|set|alias|type|group", "write `let {name} = one_of(…);`"),
         ("backend|device|hardware|platform", "write `target {name} on llvm {{`"),
         ("from|include|use|using|require", 'write `import "FILE" only (NAME);`'),
@@ -230,6 +269,14 @@ _WORDS = tuple(
 
 MISTAKES = (
     *_IMPORTS[:1],
+    Mistake(
+        "^",
+        r"(?:yield|where|anchor|taps)\b",
+        "statements of a pattern stand in its braces: `{{ … }}`",
+    ),
+    Mistake("^", ";", "remove it: a definition ends with `}}`", exact=False),
+    Mistake(r"^collage\s+", r'"(?P<edition>\d+)"', "write `{edition}`, without quotes"),
+    Mistake("^", r'"', "comments begin with `#`", exact=False),
     Mistake(
         "^",
         r"pdl\.pattern\s+@?(?P<name>\w+)",

@@ -89,6 +89,26 @@ FIELDS_TOGETHER = tuple(
 _REPEATED = r"\b(?P<word>repeat|each|path)\s*"
 
 _REPETITIONS = (
+    Mistake(
+        r"(?P<start>)\b(?P<word>repeat|each|path)\s+",
+        rf"(?P<rest>{NAME})",
+        "write `{word}[1..8] {rest}`",
+    ),
+    Mistake(
+        rf"(?P<start>)\bpath\s*\[(?P<bounds>[^\[\]]*)\]\s*\(\s*(?P<op>{NAME})\s*",
+        rf",\s*(?P<of>{NAME})\s*\)",
+        "write `path[{bounds}] {op} from {of}`",
+    ),
+    Mistake(
+        rf"=\s*(?P<start>)(?P<op>{NAME})\s*",
+        rf"\{{\s*(?P<least>\d+)\s*(?:,|\.\.)\s*(?P<most>\d+)\s*\}}\s*(?P<rest>{ARGUMENTS})",
+        "write `repeat[{least}..{most}] {op}{rest}`",
+    ),
+    Mistake(
+        rf"[=(,]\s*(?P<start>)(?P<op>{NAME})\s*(?P<rest>{ARGUMENTS})\s*",
+        r"[*+](?=\s*[;,)])",
+        "write `repeat[1..8] {op}{rest}`",
+    ),
     Mistake(rf"{_REPEATED}\[\s*(?P<count>\d+)\s*", r"\]", "write `{word}[{count}..{count}]`"),
     Mistake(
         rf"{_REPEATED}\[\s*(?P<least>\d+)\s*",
@@ -194,6 +214,7 @@ STATEMENTS = (
         rf"(?P<sign>\*\*|//|[-+*/])=\s*(?P<rest>{VALUE})\s*;",
         "each value has a name of its own: write `{free} = …;`",
     ),
+    Mistake("^", r'"', "comments begin with `#`", exact=False),
     Mistake("^", r"[%$@]", "a name consists of letters, digits and `_`"),
 )
 
@@ -227,6 +248,17 @@ _TVM = (
 """What the patterns of TVM are made of in Python, and its calls of functions."""
 
 _ABSENT = (
+    Mistake(
+        rf"(?P<start>)\(\s*(?P<op>{NAME})\s*(?P<rest>{ARGUMENTS})\s*\)\s*\?\s*",
+        r"(?=[;,)])",
+        "write `{op}?{rest}`",
+    ),
+    Mistake(
+        rf"(?P<start>)\b(?P<op>{NAME})\s*\((?P<others>[^()]*?)\s*,\s*(?P<name>{NAME})\s*\?\s*",
+        r"\)",
+        "write `{op}?({others}, {name})`: the call may be absent",
+        new="{op}?({others}, {name})",
+    ),
     Mistake(
         rf"[=(,|]\s*(?P<start>)(?P<op>{NAME})\s*(?P<rest>{ARGUMENTS}(?:\s*\[[^\[\]]*\])?)\s*",
         r"\?",
@@ -287,6 +319,22 @@ OPERANDS = (
         rf"=\s*(?P<start>)\(\s*(?P<first>{NAME})\s*,\s*(?P<second>{NAME})\s*\)\s*",
         rf"(?P<rest>{ARGUMENTS})",
         "write `({first} | {second}){rest}`",
+    ),
+    Mistake(
+        r"[(,]\s*",
+        rf"\*+\s*{NAME}",
+        "a tuple of any values is written `each[2..8] _`",
+    ),
+    Mistake(
+        rf"(?P<start>)(?P<value>{NUMBER})\s*",
+        rf"(?:\+\s*/?\s*-|±)\s*(?P<by>{NUMBER})",
+        "write `~{value} within {by}`: a share of the number",
+        new="~{value} within {by}",
+    ),
+    Mistake(
+        rf"{CALL}\s*",
+        rf"(?:=>|->)\s*{CALL}",
+        "nothing is rewritten: a pattern only says what is matched",
     ),
     # Words after calls.
     Mistake(

@@ -1,6 +1,6 @@
 """Mistakes in the settings of a target."""
 
-from collage_dsl.language.syntax.mistakes import NAME, REST, VALUE, Mistake
+from collage_dsl.language.syntax.mistakes import NAME, NUMBER, REST, VALUE, Mistake
 from collage_dsl.language.syntax.words import SETTINGS
 
 _ALONE = r"^(?P<name>fallback|largest_first)\s*"
@@ -25,6 +25,11 @@ MISTAKES = (
         rf"^(?P<name>{NAME})\s*",
         rf"{_SIGN}\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ns|us|ms|s|%)\s*[;}}]",
         "write `{name} {number}{unit};`",
+    ),
+    Mistake(
+        rf"^(?P<name>{NAME})\s*",
+        rf"{_SIGN}\s*(?P<value>{NAME}|{NUMBER})\s*,",
+        "write `{name} {value};`",
     ),
     Mistake(rf"^(?P<name>{NAME})\s*", rf"{_SIGN}\s*{REST}", "write `{name} {rest};`"),
     Mistake(rf"^(?P<name>{NAME})\s*-", rf">\s*{REST}", "write `{name} {rest};`"),
