@@ -132,6 +132,9 @@ def unknown_attribute(
 ) -> None:
     known = operator.attrs
     hint = hint or none_meant(name.text) or did_you_mean(name.text, known)
+    longer = [each for each in known if each.startswith(name.text)]
+    if not hint and len(longer) == 1:
+        hint = Hint(f"did you mean `{longer[0]}`?", longer[0])
     if not hint and name.text in (operator.operands or ()):
         hint = f"it is an operand: `{operator.name}({', '.join(operator.operands or ())})`"
     if not hint:

@@ -86,7 +86,7 @@ def named_arguments(
         if name in found:
             note = Note("given here first", first[name])
             message = f"`{name}` is given twice"
-            findings.error("E0403", argument.name.span, message, notes=(note,))
+            findings.error("E0403", argument.name.span, message, "remove one of them", (note,))
         else:
             found[name], first[name] = argument.value, argument.name.span
     return found
@@ -114,5 +114,8 @@ def whole_number(
         case ast.Literal(int() as value) if value >= least and (most is None or value <= most):
             return value
     bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
-    findings.error("E0404", written.span, f"{what} must be a whole number {bounds}")
+    hint = ""
+    if isinstance(written, ast.Literal) and isinstance(written.value, int | float):
+        hint = write(str(least if most is None or written.value < least else most))
+    findings.error("E0404", written.span, f"{what} must be a whole number {bounds}", hint)
     return None

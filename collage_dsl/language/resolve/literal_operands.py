@@ -40,10 +40,19 @@ def check_literals(
             _check_dimensions(place, findings)
 
 
-def is_tuple_for_list(
+def is_wrong_bracket(
     known: tuple[Operator, ...], at: int, place: ast.Operand, findings: Findings
 ) -> bool:
-    """Whether the operand `at` is a tuple, but must be a list; reports it."""
+    """
+    Whether the operand `at` is a tuple, but must be a list, or the other way round; reports it.
+    """
+    if known and _take(known, at, "tuple") and _has_names(place):
+        text = place.span.text
+        new = f"({text[1:-1]})"
+        message = f"`{known[0].name}` takes a tuple, but `{text}` is a list"
+        hint = Hint(f"tuples stand in parentheses: `{new}`", new)
+        findings.error("E0312", place.span, message, hint)
+        return True
     if not isinstance(place, ast.TupleOf) or not known or not _take(known, at, "list"):
         return False
     is_shape = {op.name for op in known} == {"reshape"}
@@ -52,6 +61,13 @@ def is_tuple_for_list(
     hint = Hint(f"lists stand in brackets: `{new}`", new)
     findings.error("E0301", place.span, message, hint)
     return True
+
+
+def _has_names(place: ast.Operand) -> bool:
+    """Whether `place` is a list of several names, which may be those of values."""
+    if not isinstance(place, ast.ListOf) or len(place.items) < 2:
+        return False
+    return all(isinstance(item, ast.Name) for item in place.items)
 
 
 def _item(field: ast.Operand, *, is_shape: bool) -> str:

@@ -97,7 +97,7 @@ def _seconds(name: str, field: ast.Field, findings: Findings) -> float | None:
             return seconds
         case ast.Duration():
             message = f"`{name}` must be more than 0s and at most {_DAY:.0f}s"
-            findings.error("E0520", field.value.span, message)
+            findings.error("E0520", field.value.span, message, hint)
         case other:
             message = f"`{name}` must be a duration in `ns`, `us`, `ms` or `s`"
             findings.error("E0503", other.span, message, hint)
@@ -113,7 +113,7 @@ def _margin(name: str, field: ast.Field, findings: Findings) -> float | None:
             return part
         case ast.Percent():
             message = f"`{name}` must be more than 0% and at most {percentage(_NOISIEST)}"
-            findings.error("E0520", field.value.span, message)
+            findings.error("E0520", field.value.span, message, hint)
         case other:
             findings.error("E0503", other.span, f"`{name}` must be a percentage", hint)
     return None

@@ -14,7 +14,7 @@ from collage_dsl.language.resolve.brackets import check_attributes
 from collage_dsl.language.resolve.condition_scope import Scope
 from collage_dsl.language.resolve.excluded import named_members
 from collage_dsl.language.resolve.flat_calls import flat_call
-from collage_dsl.language.resolve.literal_operands import check_literals, is_tuple_for_list, needed
+from collage_dsl.language.resolve.literal_operands import check_literals, is_wrong_bracket, needed
 from collage_dsl.language.resolve.pattern_names import Names
 from collage_dsl.language.resolve.reserved import reserved
 from collage_dsl.language.resolve.scope import (
@@ -233,7 +233,7 @@ class OperandChecker:
             self.operand(
                 operand, wishes[at] if at < len(wishes) else "list", needed(known, kinds, at)
             )
-            if not is_tuple_for_list(known, at, operand, self.findings)
+            if not is_wrong_bracket(known, at, operand, self.findings)
             else None
             for at, operand in enumerate(_taken(written))
         ]

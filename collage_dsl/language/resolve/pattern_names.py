@@ -63,7 +63,7 @@ class Names:
         if name.text in self.defined:
             message = f"`{name.text}` is defined twice in this pattern"
             note = Note("the first definition", self.defined[name.text])
-            self.findings.error("E0202", name.span, message, notes=(note,))
+            self.findings.error("E0202", name.span, message, "give it another name", (note,))
             return False
         self.defined[name.text] = name.span
         return True
@@ -91,7 +91,8 @@ class Names:
         self.reported.add(name.text)
         if name.text in self.everything:
             message = f"`{name.text}` is used before it is defined"
-            self.findings.error("E0206", name.span, message)
+            hint = f"write the statement of `{name.text}` above this one"
+            self.findings.error("E0206", name.span, message, hint)
         elif self.dimensions.place(name.text):
             message = f"`{name.text}` is a dimension, not a value"
             hint = "a number of the model is a constant: `c: const`, and `where value(c) == …`"

@@ -206,7 +206,7 @@ class _PatternChecker:
                 message = "`taps` must be `allowed` or `none`"
                 self.findings.error("E0404", value.span, message)
         for value in said[1:]:
-            self.findings.error("E0502", value.span, "`taps` are given twice")
+            self.findings.error("E0502", value.span, "`taps` are given twice", "remove one of them")
         if said and said[0].text == "none":
             self.check_shared(said[0])
         return bool(said) and said[0].text == "allowed"
@@ -224,7 +224,9 @@ class _PatternChecker:
         """The name of the anchor operator; empty if none is given."""
         said = [s.name for s in self.written.statements if isinstance(s, ast.Anchor)]
         for name in said[1:]:
-            self.findings.error("E0502", name.span, "the anchor is given twice")
+            self.findings.error(
+                "E0502", name.span, "the anchor is given twice", "remove one of them"
+            )
         if not said or not self.names.is_known(said[0]):
             return ""
         binding = self.names.bindings.get(said[0].text)

@@ -181,7 +181,9 @@ class ArgumentReader:
         """The names of the operators in a list of operators and classes, each once."""
         if not isinstance(written, ast.List) or not written.items:
             message = "`ops` must be a list of operators and classes"
-            hint = write(f"[{written.span.text}]") if isinstance(written, ast.Name) else ""
+            hint: str = "write `ops: [nn.conv2d]`, or leave `ops` out for every operator"
+            if isinstance(written, ast.Name):
+                hint = write(f"[{written.span.text}]")
             self.findings.error("E0404", written.span, message, hint)
             return None
         found: dict[str, None] = {}

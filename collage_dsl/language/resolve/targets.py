@@ -191,7 +191,7 @@ class _TargetChecker:
     def twice(self, name: ast.Name, first: Span, hint: str = "") -> None:
         note = Note("given here first", first)
         message = f"`{name.text}` is given twice"
-        self.findings.error("E0502", name.span, message, hint, notes=(note,))
+        self.findings.error("E0502", name.span, message, hint or "remove one of them", (note,))
 
     def value(self, setting: ast.Field | ast.Block | None) -> ast.Expression | None:
         """The value of a setting; None if it is absent."""
@@ -341,10 +341,16 @@ _BLOCKS = {"limits": LIMIT_NAMES, "measure": MEASURES, "tune": TUNES}
 """The settings that stand in the braces of another setting."""
 
 
+_EXCLUDING = frozenset({"deny", "exclude", "except", "excluded", "forbid", "ignore", "skip"})
+"""What others call a placement that forbids calls."""
+
+
 def _known(name: str, known: Sequence[str]) -> str:
     """What to write instead of an unknown setting `name`, where those in `known` may stand."""
     if name in SETTINGS:
         return f"`{name}` is a setting of the target: write it outside these braces"
+    if name in _EXCLUDING:
+        return "write `forbid op(nn.softmax) on …;` beside the targets"
     for block, inside in _BLOCKS.items():
         if name in inside:
             return f"write it in the braces of `{block}`: `{block} {{ {name} …; }}`"

@@ -11,7 +11,7 @@ from collage_dsl.language.messages.advice import (
     truth_meant,
 )
 from collage_dsl.language.messages.findings import Findings
-from collage_dsl.language.messages.hints import Hint, did_you_mean
+from collage_dsl.language.messages.hints import Hint, did_you_mean, write
 from collage_dsl.language.reasoning.calls import unknown_attribute
 from collage_dsl.language.resolve.functions import FUNCTIONS
 from collage_dsl.language.resolve.pattern_names import ANY_NAME, Names
@@ -56,6 +56,8 @@ class ValueScope:
         elif not self.names.broken & {name.text, ANY_NAME} and name.text not in self.names.reported:
             self.names.reported.add(name.text)
             hint = function_meant(name.text, FUNCTIONS) or dtype_meant(name.text)
+            if predicate := self.scope.predicates.get(name.text):
+                hint = write(f"{name.text}({', '.join(predicate.parameters)})")
             hint = hint or truth_meant(name.text) or no_attribute(name.text)
             hint = hint or did_you_mean(name.text, self.names.defined)
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)

@@ -108,7 +108,9 @@ def variant_names(written: ast.List, *, is_native: bool, findings: Findings) -> 
             _not_a_name(item, findings)
         elif item.text in found:
             note = Note("given here first", found[item.text])
-            findings.error("E0521", item.span, f"`{item.text}` is given twice", notes=(note,))
+            findings.error(
+                "E0521", item.span, f"`{item.text}` is given twice", "remove it", (note,)
+            )
         else:
             found[item.text] = item.span
             if is_native:

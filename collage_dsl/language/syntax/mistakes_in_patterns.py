@@ -132,6 +132,12 @@ _REPETITIONS = (
 
 STATEMENTS = (
     *_REPETITIONS,
+    Mistake(
+        rf"[(,]\s*(?P<start>)\[\s*(?P<first>[^\[\]()]*{NAME})\s*",
+        rf"(?P<rest>{ARGUMENTS}[^\[\]]*)\]",
+        "a tuple stands in parentheses: `({first}{rest})`",
+        new="({first}{rest})",
+    ),
     # Conditions.
     Mistake(
         rf"^(?P<fact>{_FACT})\s*",
