@@ -11,6 +11,7 @@ from collage_dsl.rules.pattern import (
     Either,
     Excluded,
     FieldOf,
+    Number,
     Operand,
     Parameter,
     PathFrom,
@@ -46,6 +47,8 @@ def comes_from(
                 return kinds.issuperset(part.kinds) and all(map(is_excluded, ops))
             case PathFrom(ops, least=least) if least > 0:
                 return kinds.issuperset(part.kinds) and all(map(is_excluded, ops))
+            case Number():
+                return excluded.constants
             case PatternCall(pattern, optional=False):
                 inside = {each.name: each for each in pattern.bindings}
                 result = Reference(pattern.result)

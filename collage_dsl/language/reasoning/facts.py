@@ -388,6 +388,9 @@ def values_of(way: Facts, expression: Node) -> Values:
         case Calculate("-", Max(of) as most, Min(other) as least) if of == other:
             span = 0 if way.first(most) == way.first(least) else inf
             return calculated("-", way.of(most), way.of(least)).meet(between(0, span))
+        case Calculate("*", left, right) if left == right:
+            squared = values_of(way, left)
+            return calculated("*", squared, squared).meet(between(0, inf))
         case Calculate(operator, left, right):
             return calculated(operator, values_of(way, left), values_of(way, right))
         case _:

@@ -6,6 +6,7 @@ from math import inf
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Form, Graph
 from collage_dsl.language.messages.findings import Findings, count, listed
+from collage_dsl.language.reasoning.extent import Extent, extent
 from collage_dsl.language.reasoning.largest import largest
 from collage_dsl.language.reasoning.smallest import smallest
 from collage_dsl.language.resolve.answers import Asked, contradicted, wanted
@@ -18,6 +19,7 @@ from collage_dsl.language.resolve.questions import (
     TargetOf,
     WhyNot,
 )
+from collage_dsl.rules import FusionSpec
 
 _MOST_NOTES = 3
 
@@ -123,11 +125,27 @@ def _zero(question: Question, asked: Asked) -> str:
             if nodes is not None and not least <= nodes <= most:
                 has = f"{least} to {most} operators" if most > least else count(least, "operator")
                 return f"a match of `{pattern.name}` has {has}, not {nodes}"
-        case Proposes(_, names):
+        case Proposes(spec, names):
             outside = sorted(name for name in names if _is_outside(name, graph))
             if outside:
                 return f"{listed(outside, 'and')} is no call, so that no candidate has it"
+            asks = 0 if graph is None else len(names.intersection(_calls(graph)))
+            bounds = extent(spec.rule)
+            if graph is not None and bounds and not bounds.least <= asks <= _most(spec, bounds):
+                return f"a candidate of `{spec.name}` has {_number(spec, bounds)}, not {asks}"
     return ""
+
+
+def _most(spec: FusionSpec, bounds: Extent) -> float:
+    """The most operator calls of a candidate, or of what is merged from several."""
+    return inf if spec.coalesce else bounds.most
+
+
+def _number(spec: FusionSpec, bounds: Extent) -> str:
+    most = _most(spec, bounds)
+    if most == bounds.least:
+        return count(bounds.least, "operator")
+    return f"{bounds.least} {'or more' if most == inf else f'to {most}'} operators"
 
 
 def _instead(question: Question, asked: Asked) -> str:
@@ -135,6 +153,8 @@ def _instead(question: Question, asked: Asked) -> str:
     match question:
         case Kernels(str() as target):
             return _costs_of(target)
+        case Proposes(_, names) if not any(_is_outside(name, graph) for name in names):
+            return "name the calls of one candidate"
         case Proposes(_, names):
             inside = sorted(name for name in names if not _is_outside(name, graph))
             return f"write `[{', '.join(inside)}]`" if inside else ""

@@ -114,7 +114,8 @@ class Operations:
             self.findings.error("E0303", right.span, message, write(f"[{right.span.text}]"))
             return None
         if not right.items:
-            self.findings.error("E0302", span, "this list is empty, so the condition never holds")
+            message = "this list is empty, so the condition never holds"
+            self.findings.error("E0302", span, message, "name values in it, or remove it")
             return None
         items = [as_dtype(item, left) for item in right.items]
         fits = [self.fit(left, item, item.span) for item in items]

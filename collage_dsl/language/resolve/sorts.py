@@ -122,6 +122,8 @@ def meant(named: Typed, other: Typed) -> str:
     match named.sort, other.value:
         case Sort.NUMBER, rules.Constant((int() as number,)):
             return f"write `{number}`"
+        case Sort.NUMBER, rules.Constant(bool() as truth):
+            return f"write `{int(truth)}`"
         case Sort.TRUTH, rules.Constant(0 | 1 as number):
             return f"write `{str(bool(number)).lower()}`"
         case Sort.DTYPE, _ if other.items:
