@@ -384,6 +384,18 @@ def test_weights_are_fetched_ahead_on_any_number_of_cores(variant: str) -> None:
         assert "prefetch" in function.script()
 
 
+@pytest.mark.parametrize(
+    ("rows", "inner", "fetched"), [(64, 48, True), (64, 3072, True), (8, 48, True), (2, 48, False)]
+)
+def test_weights_of_products_are_fetched_ahead_for_several_rows(
+    rows: int, inner: int, fetched: bool
+) -> None:
+    func = fused([(rows, inner), (inner, 80)], lambda emit, x, w: R.matmul(x, w))
+    for cores in (1, 2):
+        function = schedule_variant(func, "gemm", target=native(cores)).function
+        assert ("prefetch" in function.script()) == fetched
+
+
 STRIDED = "y = nn.conv2d(x, w) [strides = [2, 2], padding = [1, 1, 1, 1]];"
 MEASURED = {
     ("8,64,28,28", "64,64,3,3", STRIDED): True,

@@ -121,6 +121,18 @@ def prefetched(buffer: Buffer, first: Expr) -> Stmt:
     return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", address, reads, locality, data))
 
 
+def prefetched_share(
+    buffer: Buffer, first: Expr, size: int, step: Expr, steps: int, lanes: int
+) -> list[Stmt]:
+    """
+    Ask for a share of the `size` elements from `first`: all of them are asked for after `steps`
+    steps. Elements are asked for in vectors of `lanes`.
+    """
+    share = -(-size // steps)
+    start = first + step * share
+    return [prefetched(buffer, start + n) for n in range(0, share, lanes)]
+
+
 def scoped(buffers: Sequence[Buffer], body: Stmt, name: str = "tile") -> Stmt:
     """`body` with local buffers, separate for each thread that runs it."""
     block = s_tir.SBlock([], [], [], name, body, alloc_buffers=list(buffers))

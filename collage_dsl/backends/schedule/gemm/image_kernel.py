@@ -25,7 +25,7 @@ from collage_dsl.backends.schedule.loops import (
     load,
     loop,
     parallel,
-    prefetched,
+    prefetched_share,
     scoped,
     scratch,
     sequence,
@@ -278,10 +278,10 @@ class ImageKernel:
             return store(buffers.sums, value, sums(i, column))
 
         def ahead(inner: Expr) -> list[Stmt]:
-            share = -(-panel.width // self.tiles)
-            step = (tile * self.inner + inner) * share
-            start = weights + self.panels.place(panel, integer(self.inner), step)
-            return [prefetched(self.packed, start + n) for n in range(0, share, self.lanes)]
+            after = weights + self.panels.place(panel, integer(self.inner), integer(0))
+            size, step = self.inner * panel.width, tile * self.inner + inner
+            steps = self.tiles * self.inner
+            return prefetched_share(self.packed, after, size, step, steps, self.lanes)
 
         registers = SumTile(self.blocks.tile, panel.width, self.lanes)
         return registers.multiplied(self.inner, pixel, weight, begin, out, ahead)

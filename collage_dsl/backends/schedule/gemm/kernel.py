@@ -24,6 +24,7 @@ from collage_dsl.backends.schedule.loops import (
     load,
     loop,
     parallel,
+    prefetched_share,
     scoped,
     scratch,
     sequence,
@@ -32,6 +33,9 @@ from collage_dsl.backends.schedule.loops import (
     vectorised,
 )
 from collage_dsl.backends.schedule.stages import extents
+
+FETCHED_AHEAD = 2048  # elements between those that a single tile reads and those that it fetches
+FETCHING_ROWS = 4  # the fewest rows of a single tile that fetches
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,7 +175,7 @@ class GemmKernel:
         def tile(number: Expr) -> Stmt:
             row = number * tiles.height
             sums = Sums(buffer, row * panel.width if waiting else integer(0), panel)
-            computed = self._registers(strip, sums, row)
+            computed = self._registers(strip, sums, number)
             return computed if waiting else sequence([computed, self._rows_done(strip, sums, row)])
 
         parts = [self._tiles(strip.number, tile)]
@@ -188,7 +192,7 @@ class GemmKernel:
 
         def tile(number: Expr) -> Stmt:
             row = number * tiles.height
-            return self._registers(strip, sums.from_row(row), row, resumed=True)
+            return self._registers(strip, sums.from_row(row), number, resumed=True)
 
         return self._tiles(strip.number, tile)
 
@@ -214,9 +218,9 @@ class GemmKernel:
         variable = tirx.Var("tile", "int64")
         return tirx.For(variable, integer(0), count, tirx.ForKind.SERIAL, body(variable))
 
-    def _registers(self, strip: Strip, sums: Sums, first: Expr, *, resumed: bool = False) -> Stmt:
+    def _registers(self, strip: Strip, sums: Sums, tile: Expr, *, resumed: bool = False) -> Stmt:
         """Sum one tile in registers over the inner axis, from the sums so far if `resumed`."""
-        panel = sums.panel
+        panel, first = sums.panel, tile * self.tiles.height
 
         def row(i: Expr, inner: Expr) -> Expr:
             return load(strip.rows, strip.element(first + i, inner))
@@ -230,8 +234,29 @@ class GemmKernel:
         def out(i: Expr, column: Expr, value: Expr) -> Stmt:
             return store(sums.buffer, value, sums.start + i * panel.width + column)
 
-        tile = SumTile(self.tiles.height, panel.width, self.lanes)
-        return tile.multiplied(self.blocks.depth, row, weight, begin, out)
+        def ahead(inner: Expr) -> list[Stmt]:
+            return self._fetched(strip, panel, tile, inner)
+
+        registers = SumTile(self.tiles.height, panel.width, self.lanes)
+        return registers.multiplied(self.blocks.depth, row, weight, begin, out, ahead)
+
+    def _fetched(self, strip: Strip, panel: Panel, tile: Expr, inner: Expr) -> list[Stmt]:
+        """
+        Fetch weights into the cache, a few in each step of a tile.
+
+        The tiles of a panel read the same weights, so without this only the first one waits for
+        memory. All of them fetch those of the next panel, and memory is never idle. A single tile
+        fetches what it reads soon; if it has few rows, the processor does that by itself.
+        """
+        tiles, depth, width = self.tiles.tiles, self.blocks.depth, panel.width
+        if tiles == 1:
+            if self.tiles.height < FETCHING_ROWS:
+                return []
+            soon = self.panels.place(panel, strip.inner + inner, integer(FETCHED_AHEAD))
+            return prefetched_share(self.packed, soon, width, integer(0), 1, self.lanes)
+        after = self.panels.place(panel, strip.inner + self.panels.inner, integer(0))
+        step, steps = tile * depth + inner, tiles * depth
+        return prefetched_share(self.packed, after, depth * width, step, steps, self.lanes)
 
     def _rows_done(self, strip: Strip, sums: Sums, first: Expr) -> Stmt:
         """Finish the rows of a tile that exist, each along its columns."""

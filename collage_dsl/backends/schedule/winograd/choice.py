@@ -10,13 +10,13 @@ from collage_dsl.backends.schedule.winograd.transforms import Tile
 CACHED_BYTES = 768 * 1024  # of a 1 MiB second-level cache, for what one block makes in between
 SHARED_BYTES = 16 << 20  # of the last-level cache, for the image and the result
 RATES = ((384 * 1024, 32.0), (12 << 20, 10.0))  # bytes a cycle from caches of these sizes
-SPILL_RATE = 10.0  # bytes a cycle to and from the last-level cache
+SPILL_RATE = 20.0  # bytes a cycle to and from the last-level cache
 MEMORY_RATE = 5.0  # bytes a cycle
 VECTORS = 2  # of filters that are summed at once
 LATENCY = 5.0  # cycles between two sums in one register
 COPY = 0.4  # cycles to copy a number of the image
 TRANSFORMS = 8.0  # cycles to transform a tile, for each of its vectors and points
-HIDDEN = 0.9  # the part of reading that takes no time while something else is computed
+HIDDEN = 0.8  # the part of reading that takes no time while something else is computed
 START = (40.0, 2500.0)  # cycles before a plane of an image is read on, from cache and from memory
 
 

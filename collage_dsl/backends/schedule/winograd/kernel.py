@@ -17,7 +17,7 @@ from collage_dsl.backends.schedule.loops import (
     loop,
     nest,
     parallel,
-    prefetched,
+    prefetched_share,
     scoped,
     scratch,
     sequence,
@@ -40,7 +40,7 @@ from collage_dsl.backends.schedule.winograd.maps import (
 from collage_dsl.backends.schedule.winograd.transpose import turn
 
 BUSY = 0.8  # the part of the time in which cores must work when they share blocks
-FETCHED_BYTES = 32 * 1024  # the most weights of one point that are fetched while another is summed
+FETCHED_BYTES = 128 * 1024  # the most weights of one point that are fetched while another is summed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -326,10 +326,11 @@ class WinogradKernel:
         width = point.vectors * blocks.lanes
         if blocks.channels * width * 4 > FETCHED_BYTES:
             return []
-        share = -(-point.vectors // sum(count for _, count in blocks.chunks))
+        size, steps = blocks.channels * width, sum(count for _, count in blocks.chunks)
         step = chunk.number * blocks.channels + channel
-        first = point.weights + blocks.channels * width + step * (share * blocks.lanes)
-        return [prefetched(self.weights, first + n * blocks.lanes) for n in range(share)]
+        return prefetched_share(
+            self.weights, point.weights + size, size, step, steps * blocks.channels, blocks.lanes
+        )
 
     def _results(
         self,
