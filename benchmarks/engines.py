@@ -75,7 +75,10 @@ def load_openvino(model: onnx.ModelProto, inputs: Inputs, threads: int) -> Loade
         "INFERENCE_PRECISION_HINT": "f32",
         "NUM_STREAMS": 1,
     }
-    compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", settings)
+    try:
+        compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", settings)
+    except RuntimeError as error:
+        raise CannotLoadError("openvino cannot load it") from error
     request = compiled.create_infer_request()
     tensors = {name: openvino.Tensor(array, shared_memory=True) for name, array in inputs.items()}
     for name, tensor in tensors.items():

@@ -50,6 +50,8 @@ MODELS: Mapping[str, Callable[[], Graph]] = {
     "branches16": lambda: graphs.branches(16),
 }
 LARGE: Mapping[str, Callable[[], Graph]] = {
+    "chain100000": lambda: graphs.chain(33_333),
+    "resnet100000": lambda: graphs.resnet(10_000),
     "chain30000": lambda: graphs.chain(10_000),
     "resnet30000": lambda: graphs.resnet(3_000),
 }
