@@ -8,6 +8,7 @@ from collage_dsl.graph import Attribute, Node, TensorType
 from collage_dsl.graph.types import short_dtype
 from collage_dsl.language.reasoning.domain import Values, one_of
 from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.knowing import know
 from collage_dsl.language.reasoning.terms import Term
 from collage_dsl.rules.condition import Attr, DimAt, Dtype, Given, Has, Rank, Value
 from collage_dsl.rules.evaluation import evaluate
@@ -58,7 +59,7 @@ class State:
         if not self.budget.spend():
             return None
         facts = self.facts.copy()
-        facts.know(term)
+        know(facts, term)
         if facts.possible:
             facts.narrow(term, values)
         if not facts.possible:
@@ -92,14 +93,14 @@ class State:
             return None
         facts = self.facts.copy()
         if type_.dtype != "unknown":
-            facts.know(Dtype(name))
+            know(facts, Dtype(name))
             facts.narrow(Dtype(name), one_of((short_dtype(type_.dtype),)))
         if type_.shape is not None and facts.possible:
-            facts.know(Rank(name))
+            know(facts, Rank(name))
             facts.narrow(Rank(name), one_of((len(type_.shape),)))
             for axis, dim in enumerate(type_.shape):
                 if isinstance(dim, int) and facts.possible:
-                    facts.know(DimAt(name, axis))
+                    know(facts, DimAt(name, axis))
                     facts.narrow(DimAt(name, axis), one_of((dim,)))
         if not facts.possible:
             return None

@@ -15,6 +15,7 @@ from collage_dsl.language.reasoning.domain import (
     solved,
 )
 from collage_dsl.language.reasoning.facts import Facts, values_of, with_axis
+from collage_dsl.language.reasoning.knowing import count_elements, know, order_elements
 from collage_dsl.language.reasoning.linear import difference
 from collage_dsl.language.reasoning.numbers import rounding
 from collage_dsl.language.reasoning.places import no_elements, with_known_places
@@ -124,24 +125,24 @@ def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
         case Compare(_, Each()) | Within(Each()) if not holds:
             return
         case Compare(operator, left, right):
-            way.know(condition)
+            know(way, condition)
             _compare(way, operator if holds else OPPOSITE[operator], left, right)
         case Within(value, Constant(tuple() as choices)):
-            way.know(value)
+            know(way, value)
             _narrow_to_choices(way, value, choices, holds)
         case Constant(value):
             way.possible = bool(value) is holds
         case Has():
             way.narrow(condition, one_of((holds,)))
         case Attr():
-            way.know(condition)
+            know(way, condition)
             if way.of(condition).allowed is not None:
                 way.narrow(condition, one_of((holds,)))
         case Near(left, Constant(value), tolerance) if holds and is_number(value):
-            way.know(condition)
+            know(way, condition)
             _near(way, left, value, tolerance)
         case Within() | Near():
-            way.know(condition)
+            know(way, condition)
         case All(inner) if holds:
             for place in asked_places(inner):
                 way.narrow(Rank(place.of), with_axis(place.axis))
@@ -171,9 +172,9 @@ def _assume_of_all(way: Facts, condition: Expression) -> None:
 
 def _order_if_any(way: Facts, of: str) -> None:
     """Add how the least and the greatest element compare, if there are elements for sure."""
-    way.count_elements(of)
+    count_elements(way, of)
     if way.possible and way.of(Size(of)).bounds()[0] >= 1:
-        way.order_elements(Min(of))
+        order_elements(way, Min(of))
 
 
 def _near(way: Facts, left: Expression, value: float, tolerance: float) -> None:

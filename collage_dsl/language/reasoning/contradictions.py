@@ -21,6 +21,7 @@ from collage_dsl.language.reasoning.contradiction_words import (
 from collage_dsl.language.reasoning.domain import ANYTHING, NATURAL
 from collage_dsl.language.reasoning.exclusion import MOST_LOOKING, Effort, Exclusion, related
 from collage_dsl.language.reasoning.facts import Facts, values_of
+from collage_dsl.language.reasoning.knowing import know
 from collage_dsl.language.reasoning.list_items import ListItems
 from collage_dsl.language.reasoning.premises import (
     Condition,
@@ -200,7 +201,7 @@ class _Checker:
         if hint := axes_of(part, way):
             return hint
         for asked in parts(part):
-            way.know(asked)
+            know(way, asked)
         if not way.possible or not self.excludes(way, part):
             return ""
         match part, place:

@@ -6,6 +6,7 @@ from math import inf, prod
 
 from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.knowing import count_elements
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.relations import (
     Relation,
@@ -54,7 +55,7 @@ def _same_size(called: Called, facts: Facts) -> None:
 
 def _counted(called: Called, facts: Facts) -> None:
     for name in (called.result, called.operands[0]):
-        facts.count_elements(name)
+        count_elements(facts, name)
     _same_product(called, facts)
 
 

@@ -9,6 +9,7 @@ from collage_dsl.graph.types import short_dtype
 from collage_dsl.language.messages.findings import listed
 from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.knowing import order_elements
 from collage_dsl.language.reasoning.list_values import is_none
 from collage_dsl.language.reasoning.numbers import rounding
 from collage_dsl.language.reasoning.relations import Claim, Relation
@@ -93,7 +94,7 @@ def _is_number(at: int, number: Number, called: Called, facts: Facts) -> None:
     beyond = rounding(number.value, facts.of(Dtype(called.operands[at])).allowed)
     beyond += abs(number.value) * number.tolerance * 2 if number.tolerance else 0
     numbers = between(number.value - beyond, number.value + beyond)
-    facts.order_elements(ValueOf(called.operands[at]))
+    order_elements(facts, ValueOf(called.operands[at]))
     facts.narrow(ValueOf(called.operands[at]), numbers)
 
 

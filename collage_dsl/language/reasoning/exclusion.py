@@ -7,6 +7,7 @@ from collage_dsl.language.reasoning.assuming import MOST_WAYS, assume
 from collage_dsl.language.reasoning.contradiction_words import says
 from collage_dsl.language.reasoning.domain import one_of
 from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.knowing import count
 from collage_dsl.language.reasoning.premises import Condition, Premise, Premises
 from collage_dsl.language.reasoning.relations import Claim, broadcasts
 from collage_dsl.rules.condition import Attr, Compare, Constant, Has
@@ -149,6 +150,7 @@ def related(ways: list[Facts], claims: Sequence[Claim]) -> list[Facts]:
     for way in ways:
         if not way.is_related:
             way.is_related = True
+            count(way)
             last = _last_change(claims, way)
             _last_change(claims[last::-1] if last >= 0 else (), way)
     return [way for way in ways if way.possible]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from math import gcd, inf, prod
+from math import inf
 
 from collage_dsl.language.reasoning.differences import Difference, Differences, Node, limits
 from collage_dsl.language.reasoning.domain import (
@@ -10,19 +10,16 @@ from collage_dsl.language.reasoning.domain import (
     NATURAL,
     TRUTH,
     WHOLE,
-    Number,
     Values,
     between,
     calculated,
-    divided_by,
     element_of,
     has_element,
-    is_infinite,
     is_whole,
     one_of,
 )
-from collage_dsl.language.reasoning.numbers import of_dtypes, widths_of
-from collage_dsl.language.reasoning.terms import Term, terms
+from collage_dsl.language.reasoning.numbers import of_dtypes
+from collage_dsl.language.reasoning.terms import Term
 from collage_dsl.rules.condition import (
     Attr,
     Bytes,
@@ -46,14 +43,11 @@ from collage_dsl.rules.condition import (
 _OF_SHAPE = (Rank, DimAt, Size)
 """Terms that are about the shape of a value."""
 
-_ELEMENTS = (ValueOf, Min, Max)
+ELEMENTS = (ValueOf, Min, Max)
 """Terms that are about the elements of a constant."""
 
 _RELATED = (Attr, Each, Item, Has, Rank, DimAt, Dtype)
 """Terms of which new facts let operators derive more."""
-
-_MOST_FACTORS = 8
-"""The elements of a value with more dimensions are not counted."""
 
 
 @dataclass(slots=True)
@@ -100,7 +94,7 @@ class Facts:
 
     def of_first(self, term: Term) -> Values:
         values = self.values.get(term) or self.before(term)
-        if isinstance(term, _ELEMENTS):
+        if isinstance(term, ELEMENTS):
             return values.meet(of_dtypes(self.of(Dtype(term.of)).allowed))
         if isinstance(term, Item) and isinstance(term.attribute, Attr):
             return values.meet(self.of_elements(term.attribute, term.index))
@@ -170,69 +164,23 @@ class Facts:
         dims = (term for term in (*self.known, *self.values, *self.same) if isinstance(term, DimAt))
         return sorted({dim.axis for dim in dims if self.representative(dim.of) in of})
 
-    def count_elements(self, name: str) -> None:
-        """
-        Add the number of elements of a value if all its dimensions are known, or that it is a
-        multiple of those that are.
-        """
-        rank = self.of(Rank(name)).only()
-        if not isinstance(rank, int) or rank > _MOST_FACTORS:
-            for axis in self.asked_axes((name,)):
-                dim = self.of(DimAt(name, axis)).only()
-                if isinstance(dim, int) and dim > 0 and self.possible:
-                    self.narrow(Size(name), divided_by(dim, 0))
-            return
-        dims = [self.of(DimAt(name, axis)).only() for axis in range(rank)]
-        known = prod(dim for dim in dims if isinstance(dim, int))
-        left = [axis for axis, dim in enumerate(dims) if not isinstance(dim, int)]
-        if not left:
-            self.narrow(Size(name), one_of((known,)))
-        elif known > 0:
-            self.narrow(Size(name), divided_by(known, 0))
-            size = self.of(Size(name)).only()
-            if len(left) == 1 and isinstance(size, int) and self.possible:
-                self.narrow(DimAt(name, left[0]), one_of((size // known,)))
-
-    def count_bytes(self, name: str) -> None:
-        """Add that the bytes of a value are those of its elements, each as wide as its dtype."""
-        widths = widths_of(self.of(Dtype(name)))
-        if not widths or not self.possible:
-            return
-        narrow, wide = min(widths), max(widths)
-        least, most = self.of(Bytes(name)).bounds()
-        self.narrow(Size(name), between((least - 1) * 8 // wide + 1, _floor(most * 8, narrow)))
-        least, most = self.of(Size(name)).bounds()
-        self.narrow(Bytes(name), between(least * narrow // 8, -_floor(-most * wide, 8)))
-        size = self.of(Size(name)).only()
-        if isinstance(size, int):
-            self.narrow(Bytes(name), one_of({-(-size * width // 8) for width in widths}))
-        elif (common := gcd(*widths)) % 8 == 0:
-            self.narrow(Bytes(name), divided_by(common // 8, 0))
-
-    def order_elements(self, term: Min | Max | ValueOf) -> None:
-        """Add how the least and the greatest element of a constant compare: it has elements."""
-        least, most = Min(term.of), Max(term.of)
-        self.count_elements(term.of)
-        if isinstance(term, ValueOf):
-            self.equal(least, term)
-            self.equal(most, term)
-        elif self.of(Size(term.of)).only() == 1:
-            self.equal(least, most)
-        elif self.possible:
-            first, last = self.first(least), self.first(most)
-            self.differ(Difference(first, "<=", last, 0, is_whole=False))
-
     def from_the_front(self, term: Term) -> Term:
         """
         Count the axis from the front if the rank is known: `dim(x, -1)` is `dim(x, 3)` at rank 4.
-
-        Facts on `dim(x, -1)` from before the rank was known have to be added again.
         """
         if isinstance(term, DimAt) and term.axis < 0:
             rank = self.of(Rank(term.of)).only()
-            if isinstance(rank, int):
+            if isinstance(rank, int) and rank + term.axis >= 0:
                 return DimAt(term.of, rank + term.axis)
         return term
+
+    def count_axes_from_the_front(self, rank: Rank, number: int) -> None:
+        """Add that `dim(x, -1)`, of which facts may be known, is `dim(x, 3)` for the `number` 4."""
+        asked = {*self.values, *self.same.values()}
+        ends = [term for term in asked if isinstance(term, DimAt) and -number <= term.axis < 0]
+        for end in sorted(ends, key=str):
+            if self.first(Rank(end.of)) == rank and end not in self.same:
+                self.unite(self.first(DimAt(end.of, number + end.axis)), end)
 
     def may_be(self, expression: Expression, value: Value) -> bool:
         """
@@ -269,6 +217,8 @@ class Facts:
                 self.match_elements(attribute)
             case Item(Attr() as attribute, index) if self.possible:
                 self.match_element(attribute, index)
+            case Rank() if self.possible and isinstance(number := values.only(), int):
+                self.count_axes_from_the_front(first, number)
         if _is_related(first):
             self.is_related = False
 
@@ -299,7 +249,10 @@ class Facts:
             self.set(first, self.of_first(first).meet(one_of(left)))
 
     def equal(self, left: Term, right: Term) -> None:
-        one, other = self.first(left), self.first(right)
+        self.unite(self.first(left), self.first(right))
+
+    def unite(self, one: Term, other: Term) -> None:
+        """Add that two terms are equal that represent themselves."""
         if one != other:
             if _is_related(other) and not _is_related(one):
                 one, other = other, one
@@ -324,32 +277,6 @@ class Facts:
         first = self.first(term)
         return first if is_whole(self.of_first(first)) else None
 
-    def know(self, expression: Expression) -> None:
-        """Record that all terms of `expression` are known."""
-        for term in terms(expression):
-            self.known.add(term)
-            if isinstance(term, Has):
-                continue
-            if isinstance(term, Attr | Each | Item):
-                name = term.name if isinstance(term, Attr) else term.attribute.name
-                self.narrow(Has(name), one_of((True,)))
-                continue
-            self.narrow(Has(term.of), one_of((True,)))
-            if (has_type := Has(typed(term.of))) in self.values and not isinstance(term, Uses):
-                self.narrow(has_type, one_of((True,)))
-            if isinstance(term, DimAt):
-                self.narrow(Rank(term.of), with_axis(term.axis))
-            if isinstance(term, DimAt | Size | Bytes):
-                self.known.add(Rank(term.of))
-            if isinstance(term, _ELEMENTS):
-                self.order_elements(term)
-            if isinstance(term, Size):
-                self.count_elements(term.of)
-            if isinstance(term, Bytes):
-                self.known |= {Size(term.of), Dtype(term.of)}
-                self.count_elements(term.of)
-                self.count_bytes(term.of)
-
 
 def with_axis(axis: int) -> Values:
     """The ranks of values that have an axis."""
@@ -359,10 +286,6 @@ def with_axis(axis: int) -> Values:
 def typed(name: str) -> str:
     """The name of whether a value is a tensor, which has a dtype and a shape."""
     return f"{name}.type"
-
-
-def _floor(number: Number, by: int) -> Number:
-    return number if is_infinite(number) else number // by
 
 
 def _is_related(term: Term) -> bool:
