@@ -63,6 +63,7 @@ from collage_dsl.language.inference.shapes import (
     broadcast,
     check_dtypes,
     check_multiplied,
+    check_unless_bool,
     differ,
     is_no_multiple,
     like_first,
@@ -124,7 +125,7 @@ def _truth(call: Call) -> Type:
 
 
 def _broadcasting(call: Call) -> Type:
-    check_dtypes(call.types)
+    check_unless_bool(call.types)
     found = [type_.shape for type_ in call.types if isinstance(type_, TensorType)]
     return result(call, broadcast(found))
 
@@ -134,7 +135,7 @@ def _comparing(call: Call) -> Type:
 
 
 def _where(call: Call) -> Type:
-    check_dtypes(call.types[1:])
+    check_unless_bool(call.types[1:])
     shape = broadcast([call.shape(0), call.shape(1), call.shape(2)])
     values = call.tensor(1)
     return result(call, shape, values.dtype if values else None)

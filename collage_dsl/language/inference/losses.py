@@ -1,12 +1,11 @@
 """Infer the types of losses."""
 
 from collage_dsl.graph import Type
-from collage_dsl.graph.types import tensors
 from collage_dsl.language.inference.shapes import (
     Call,
     MismatchError,
     Shape,
-    check_dtypes,
+    check_unless_bool,
     more_exact_shape,
     result,
 )
@@ -14,7 +13,7 @@ from collage_dsl.language.inference.shapes import (
 
 def nll_loss(call: Call) -> Type:
     """Predictions are `[batch, classes, …]` or `[classes]`; targets lack the classes."""
-    _check_dtypes((*call.types[:1], *call.types[2:]))
+    check_unless_bool((*call.types[:1], *call.types[2:]))
     predictions, targets, weights = (call.shape(at) for at in range(3))
     if weights is not None and len(weights) != 1:
         raise MismatchError(f"weights have 1 dimension, not {len(weights)}")
@@ -34,14 +33,8 @@ def nll_loss(call: Call) -> Type:
 
 
 def cross_entropy(call: Call) -> Type:
-    _check_dtypes(call.types)
+    check_unless_bool(call.types)
     predictions, labels = call.shape(0), call.shape(1)
     if predictions is not None and labels is not None:
         call.agree_all(predictions, labels, "there is not one label for each prediction")
     return result(call, ())
-
-
-def _check_dtypes(types: tuple[Type, ...]) -> None:
-    """A tensor of `bool` goes with any other one."""
-    found = (tensor for type_ in types for tensor in tensors(type_))
-    check_dtypes(tensor for tensor in found if tensor.dtype != "bool")

@@ -97,10 +97,16 @@ def check_dtypes(types: Iterable[Type]) -> None:
         raise MismatchError(f"the dtypes {' and '.join(sorted(map(short_dtype, dtypes)))} differ")
 
 
+def check_unless_bool(types: Iterable[Type]) -> None:
+    """Raise MismatchError unless all tensors have the same dtype, except those of `bool`."""
+    found = (tensor for type_ in types for tensor in tensors(type_))
+    check_dtypes(tensor for tensor in found if tensor.dtype != "bool")
+
+
 def check_multiplied(call: Call) -> None:
     """Raise MismatchError if dtypes differ, unless `out_dtype` says that of the result."""
     if call.attrs.get("out_dtype") is None:
-        check_dtypes(call.types)
+        check_unless_bool(call.types)
 
 
 def broadcast(shapes: list[Shape | None]) -> Shape | None:

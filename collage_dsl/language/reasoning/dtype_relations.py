@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import combinations, pairwise
 
+from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.graph.types import short_dtype
 from collage_dsl.language.messages.findings import listed
@@ -22,6 +23,8 @@ _MULTIPLYING = frozenset(
 )
 """Operators that take two dtypes where an attribute says that of the result."""
 
+_LOSSES = frozenset({"nn.cross_entropy_with_logits", "nn.nll_loss"})
+
 
 def dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
     yield from _accepting(ops)
@@ -29,8 +32,12 @@ def dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
     agreeing = {_agreeing(operator) for operator in known}
     if len(agreeing) == 1 and agreeing != {()}:
         places = agreeing.pop()
-        said = "the tensors that {op} takes have one dtype, except those that are `bool`"
-        yield Relation(said, again=partial(_agree, places), if_absent=True)
+        said = "the tensors that {op} takes have one dtype"
+        if any(map(_goes_with_bool, known)):
+            said += ", except those that are `bool`"
+            yield Relation(said, again=partial(_agree, places), if_absent=True)
+        else:
+            yield Relation(said, once=partial(_agree_always, places))
     if all(op in _MULTIPLYING for op in ops):
         said = "the tensors that {op} takes have one dtype, unless `out_dtype` says another one"
         yield Relation(said, again=_agree_unless_said)
@@ -199,10 +206,25 @@ def _same(result: int, place: int, called: Called, facts: Facts) -> None:
 def _unless_bool(result: int, place: int, called: Called, facts: Facts) -> None:
     """
     Like `_same`, for commutative operators, which also take `bool` beside another dtype. If the
-    operands match in the other order, the result is not `bool` where the first of them is.
+    operands match in the other order, the result is not `bool` where the first of them is. If all
+    have one dtype, so has the result.
     """
-    if (name := called.results.get(result)) and _is_no_bool(called.operands[place], facts):
+    is_one = len({facts.first(Dtype(operand)) for operand in called.operands}) == 1
+    if (name := called.results.get(result)) and (
+        is_one or _is_no_bool(called.operands[place], facts)
+    ):
         facts.equal(Dtype(name), Dtype(called.operands[place]))
+
+
+def _goes_with_bool(operator: Operator) -> bool:
+    """Whether TVM lets a call of `operator` take `bool` beside another dtype."""
+    return operator.kind is Kind.BROADCAST or operator.name in _LOSSES
+
+
+def _agree_always(places: tuple[int, ...], called: Called, facts: Facts) -> None:
+    known = [place for place in places if place < len(called.operands)]
+    for one, other in pairwise(name for place in known for name in called.tensors(place)):
+        facts.equal(Dtype(one), Dtype(other))
 
 
 def _agree(places: tuple[int, ...], called: Called, facts: Facts) -> None:
