@@ -411,7 +411,7 @@ def test_what_is_asked_of_an_operand_says_that_it_is_there(asked: str) -> None:
         ("3 != dim(x, 0)", "dim(x, 0) == 3", "E0320"),
         ("dim(x, 0) < dim(w, 0)", "dim(w, 0) == 3 and dim(x, 0) == 3", "E0320"),
         ("dim(x, 0) < dim(w, 0)", "dim(x, 0) == 3 and dim(w, 0) == 3", "E0320"),
-        ("5 - dim(x, 0) == 1", "dim(x, 0) == 4", ""),
+        ("5 - dim(x, 0) == 1", "dim(x, 0) == 4", "W0330"),
         ("5 - dim(x, 0) == 1", "dim(x, 0) == 3", "E0320"),
         ("2 + dim(x, 0) == 5", "dim(x, 0) == 4", "E0320"),
         ("2 + dim(x, 0) == 5", "dim(x, 0) % 4 == 0", "E0320"),

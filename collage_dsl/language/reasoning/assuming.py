@@ -1,23 +1,17 @@
 """Derive what several conditions of a pattern together say about its values."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from math import inf
-from typing import assert_never
 
 from collage_dsl.language.reasoning.differences import Difference
 from collage_dsl.language.reasoning.domain import (
-    Number,
     Values,
-    between,
     is_number,
     one_of,
-    solved,
 )
 from collage_dsl.language.reasoning.facts import Facts, values_of, with_axis
 from collage_dsl.language.reasoning.knowing import count_elements, know, order_elements
 from collage_dsl.language.reasoning.linear import difference
-from collage_dsl.language.reasoning.numbers import rounding
+from collage_dsl.language.reasoning.narrowing import bound, narrow, near, near_all, rounding_of
 from collage_dsl.language.reasoning.places import no_elements, with_known_places
 from collage_dsl.language.reasoning.terms import without_none
 from collage_dsl.rules.condition import (
@@ -138,9 +132,18 @@ def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
             know(way, condition)
             if way.of(condition).allowed is not None:
                 way.narrow(condition, one_of((holds,)))
-        case Near(left, Constant(value), tolerance) if holds and is_number(value):
+        case Near(left, Constant(value), tolerance) | Near(Constant(value), left, tolerance) if (
+            holds and is_number(value)
+        ):
             know(way, condition)
-            _near(way, left, value, tolerance)
+            near(way, left, value, tolerance)
+        case Near(left, right) if left == right:
+            way.possible &= holds
+            know(way, condition)
+        case Near(left, right, tolerance) if holds:
+            know(way, condition)
+            for one, other in ((left, right), (right, left)):
+                near_all(way, one, values_of(way, other), tolerance)
         case Within() | Near():
             know(way, condition)
         case All(inner) if holds:
@@ -150,6 +153,8 @@ def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
                 _assume_of_all(way, left)
             elif way.possible:
                 no_elements(way, inner)
+        case All(Near(left, right)) if left == right:
+            way.possible = False
 
 
 def _assume_of_all(way: Facts, condition: Expression) -> None:
@@ -165,9 +170,9 @@ def _assume_of_all(way: Facts, condition: Expression) -> None:
             _order_if_any(way, of)
             for end, operators in ((Min(of), (">", ">=", "==")), (Max(of), ("<", "<=", "=="))):
                 if operator in operators and way.possible:
-                    _bound(way, operator, end, number)
+                    bound(way, operator, end, number)
             if ValueOf(of) in way.known and way.possible:
-                _bound(way, operator, ValueOf(of), number)
+                bound(way, operator, ValueOf(of), number)
 
 
 def _order_if_any(way: Facts, of: str) -> None:
@@ -177,18 +182,6 @@ def _order_if_any(way: Facts, of: str) -> None:
         order_elements(way, Min(of))
 
 
-def _near(way: Facts, left: Expression, value: float, tolerance: float) -> None:
-    """Add that `left` differs from `value` by at most `tolerance` times the greater of the two."""
-    beyond = abs(value) * tolerance / (1 - tolerance) * _EXACTLY
-    if isinstance(left, ValueOf | Min | Max):
-        beyond += rounding(value, way.of(Dtype(left.of)).allowed)
-    _narrow(way, left, between(value - beyond, value + beyond))
-
-
-_EXACTLY = 1 + 1e-9
-"""More than the rounding of a few operations."""
-
-
 def _narrow_to_choices(
     way: Facts, value: Expression, choices: tuple[Value, ...], holds: bool
 ) -> None:
@@ -196,12 +189,12 @@ def _narrow_to_choices(
         ranks = [len(choice) for choice in choices if isinstance(choice, tuple)]
         if holds:
             way.narrow(Rank(value.of), one_of(ranks))
-    elif any(_rounding(way, Constant(choice), value) for choice in choices):
+    elif any(rounding_of(way, Constant(choice), value) for choice in choices):
         return
     elif holds:
-        _narrow(way, value, one_of(choices))
+        narrow(way, value, one_of(choices))
     else:
-        _narrow(way, value, Values(excluded=frozenset(choices)))
+        narrow(way, value, Values(excluded=frozenset(choices)))
 
 
 def _compare(way: Facts, operator: Comparison, left: Expression, right: Expression) -> None:
@@ -212,9 +205,9 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
             way.possible = False
         return
     left, right = _counted(way, left), _counted(way, right)
-    _bound(way, operator, left, right)
-    _bound(way, _MIRRORED[operator], right, left)
-    is_exact = not _rounding(way, left, right) and not _rounding(way, right, left)
+    bound(way, operator, left, right)
+    bound(way, _MIRRORED[operator], right, left)
+    is_exact = not rounding_of(way, left, right) and not rounding_of(way, right, left)
     if way.possible and is_exact and (found := _difference(way, operator, left, right)):
         way.differ(found)
     if isinstance(left, _TERMS) and isinstance(right, _TERMS):
@@ -228,14 +221,6 @@ def equate(way: Facts, left: Expression, right: Expression) -> None:
     """Add that two expressions are equal where both are known."""
     if way.possible:
         _compare(way, "==", left, right)
-
-
-def _rounding(way: Facts, number: Expression, beside: Expression) -> float:
-    """By how much `number` may change as an element of the constant that it stands beside."""
-    match number, beside:
-        case Constant(float() as value), ValueOf(of) | Min(of) | Max(of):
-            return rounding(value, way.of(Dtype(of)).allowed)
-    return 0.0
 
 
 def _counted(way: Facts, expression: Expression) -> Expression:
@@ -314,56 +299,3 @@ def _are_equal(way: Facts, one: str, other: str) -> bool:
         or way.of(left).only() == way.of(right).only() is not None
         for left, right in dims
     )
-
-
-def _bound(way: Facts, operator: Comparison, left: Expression, right: Expression) -> None:
-    """Narrow the values of `left` by those of `right`."""
-    values = values_of(way, right)
-    least, most = values.bounds()
-    if slack := _rounding(way, right, left) or _rounding(way, left, right):
-        values, least, most = between(least - slack, most + slack), least - slack, most + slack
-        operator = _ROUNDED.get(operator, operator)
-    match operator:
-        case "==":
-            _narrow(way, left, values)
-        case "!=":
-            only = values.only()
-            if only is not None:
-                _narrow(way, left, Values(excluded=frozenset({only})))
-        case "<=":
-            _narrow(way, left, between(-inf, most))
-        case ">=":
-            _narrow(way, left, between(least, inf))
-        case "<":
-            _narrow(way, left, _without(between(-inf, most), most))
-        case ">":
-            _narrow(way, left, _without(between(least, inf), least))
-        case _:
-            assert_never(operator)
-
-
-_ROUNDED: Mapping[Comparison, Comparison] = {"<": "<=", ">": ">="}
-"""What remains of a comparison with a number that may have been rounded."""
-
-
-def _without(values: Values, end: Number) -> Values:
-    return replace(values, excluded=frozenset({end}))
-
-
-def _narrow(way: Facts, expression: Expression, values: Values) -> None:
-    """Narrow the terms of `expression`, given that its value is in `values`."""
-    match expression:
-        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses():
-            way.narrow(expression, values)
-        case Each(Attr()) | Item(Attr()) | ValueOf() | Min() | Max():
-            way.narrow(expression, values)
-        case Constant(value):
-            way.possible &= value in values
-        case Calculate(operator, left, right):
-            result = values_of(way, expression).meet(values)
-            way.possible &= not result.is_empty
-            match left, right:
-                case (inner, Constant(number)) if is_number(number):
-                    _narrow(way, inner, solved(operator, result, number))
-                case (Constant(number), inner) if is_number(number) and operator in ("+", "*"):
-                    _narrow(way, inner, solved(operator, result, number))

@@ -6,8 +6,9 @@ from functools import partial, reduce
 
 from collage_dsl.language.reasoning.assuming import equate
 from collage_dsl.language.reasoning.differences import Difference
-from collage_dsl.language.reasoning.domain import divided_by, one_of
+from collage_dsl.language.reasoning.domain import divided_by, hull, one_of
 from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.knowing import count_elements, multiply
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.rank_relations import REDUCTIONS, differ
 from collage_dsl.language.reasoning.relations import Relation
@@ -38,6 +39,8 @@ def _reduced_to_one(called: Called, facts: Facts) -> None:
 def _reduced(called: Called, facts: Facts) -> None:
     data, axes = called.operands[0], asked_list(called, facts, "axis")
     keeps = facts.of(called.attribute("keepdims")).only()
+    for result in called.results.values():
+        multiply(facts, data, result)
     if axes is None or keeps is None:
         return
     for result in called.results.values():
@@ -54,6 +57,18 @@ def _expanded(called: Called, facts: Facts) -> None:
     if axes is not None:
         _ones(facts, called.result, axes)
         _without(facts, called.result, called.operands[0], axes)
+    for at in (0, -1):
+        _new_or_kept(called, facts, at)
+
+
+def _new_or_kept(called: Called, facts: Facts, axis: int) -> None:
+    """A dimension at an end of what `expand_dims` gives is 1, or the one that it takes there."""
+    data, result = DimAt(called.operands[0], axis), DimAt(called.result, axis)
+    rank, _ = facts.of(Rank(called.operands[0])).bounds()
+    if 1 not in facts.of(result) and facts.possible:
+        facts.equal(result, data)
+    elif rank >= 1:
+        facts.narrow(result, hull((one_of((1,)), facts.of(data))))
 
 
 def _squeezed(called: Called, facts: Facts) -> None:
@@ -242,6 +257,8 @@ def _at_least_along(facts: Facts, larger: str, smaller: str, axes: Sequence[int]
     """
     for axis in facts.asked_axes((larger, smaller)) if axes is None else axes:
         at_least(facts, DimAt(larger, axis), DimAt(smaller, axis))
+    if Size(smaller) in facts.known:
+        count_elements(facts, larger)
     at_least(facts, Size(larger), Size(smaller))
 
 

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
 from math import inf, prod
 
+from collage_dsl.language.reasoning.alternatives import is_one_of
 from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.knowing import count_elements
+from collage_dsl.language.reasoning.knowing import count_elements, multiply
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.relations import (
     Relation,
@@ -106,6 +107,8 @@ def _broadcast(called: Called, facts: Facts) -> None:
     if len({facts.representative(name) for name in called.operands}) == 1:
         facts.same_shape(called.operands[0], called.result)
         return
+    for name in called.operands:
+        multiply(facts, called.result, name)
     _broadcast_at(called, facts, range(-_axes_of(facts, called.result), 0))
     names = [*called.operands, called.result]
     if len({facts.first(Rank(name)) for name in called.operands}) == 1:
@@ -131,6 +134,9 @@ def _broadcast_at(called: Called, facts: Facts, axes: Iterable[int]) -> None:
             unknown = {facts.first(dim): dim for dim in given if facts.of(dim).only() != 1}
             if len(unknown) <= 1:
                 facts.equal(DimAt(called.result, axis), next(iter(unknown.values()), given[0]))
+        others = [DimAt(name, axis) for name in called.operands if name not in absent]
+        if others:
+            is_one_of(facts, DimAt(called.result, axis), others)
 
 
 def _broadcast_to(called: Called, facts: Facts) -> None:
@@ -162,6 +168,8 @@ def _product(called: Called, facts: Facts) -> None:
     if rows is None:
         return
     facts.equal(DimAt(left, -1), DimAt(right, rows))
+    if rows == -2 and facts.representative(left) == facts.representative(right):
+        facts.same_shape(left, called.result)
     if rows == -2:
         facts.equal(DimAt(called.result, -1), DimAt(right, -1))
         facts.narrow(Rank(called.result), between(1, inf))

@@ -167,6 +167,30 @@ def divided_by(modulus: int, rest: int) -> Values:
     return Values(modulus=modulus, rest=rest, whole=True)
 
 
+def hull(sets: Iterable[Values]) -> Values:
+    """A set that contains all members of `sets`, of which there is one at least."""
+    every = list(sets)
+    lists = [values.allowed for values in every if values.allowed is not None]
+    if len(lists) == len(every):
+        return one_of(
+            value for values in every for value in values.allowed or () if value in values
+        )
+    least, most = zip(*(values.bounds() for values in every), strict=True)
+    return between(min(least), max(most), whole=all(map(is_whole, every)))
+
+
+def factors(product: Values, fewest: Number, greatest: Number) -> Values:
+    """The numbers from 0 on that, times one from `fewest` to `greatest`, may be a `product`."""
+    least, most = product.whole_bounds()
+    only = product.only()
+    if isinstance(only, int) and fewest == greatest and 0 < fewest < inf:
+        return one_of((only // fewest,) if only % fewest == 0 else ())
+    low: Number = 0
+    if least > 0 and not is_infinite(greatest):
+        low = inf if greatest == 0 else ceil(least / greatest)
+    return between(low, inf if fewest == 0 or is_infinite(most) else most // fewest)
+
+
 def is_number(value: object) -> TypeGuard[Number]:
     return isinstance(value, _NUMBERS)
 

@@ -1,14 +1,14 @@
 """Record that terms are known, and add what follows: ranks, numbers of elements, bytes."""
 
 from collections.abc import Iterator, Sequence
-from math import ceil, gcd, inf, prod
+from math import gcd, prod
 
 from collage_dsl.language.reasoning.differences import Difference
 from collage_dsl.language.reasoning.domain import (
     Number,
-    Values,
     between,
     divided_by,
+    factors,
     is_infinite,
     one_of,
 )
@@ -98,7 +98,17 @@ def _multiply(facts: Facts, name: str, dims: Sequence[DimAt]) -> None:
     for at, dim in enumerate(dims):
         if facts.possible and facts.of(dim).only() is None:
             others = bounds[:at] + bounds[at + 1 :]
-            facts.narrow(dim, _quotient(facts.of(Size(name)), others))
+            ends = map(_product, zip(*others, strict=True)) if others else (1, 1)
+            facts.narrow(dim, factors(facts.of(Size(name)), *ends))
+
+
+def multiply(facts: Facts, whole: str, part: str) -> None:
+    """Add that `whole` has a multiple of the elements of `part`, if that is asked."""
+    if Size(whole) in facts.known and facts.possible:
+        count_elements(facts, part)
+        only = facts.of(Size(part)).only()
+        if isinstance(only, int) and only > 0:
+            facts.narrow(Size(whole), divided_by(only, 0))
 
 
 def _numbers(facts: Facts, dims: Sequence[DimAt]) -> Iterator[int]:
@@ -109,20 +119,6 @@ def _numbers(facts: Facts, dims: Sequence[DimAt]) -> Iterator[int]:
 def _product(numbers: Sequence[Number]) -> Number:
     """Of numbers from 0 to infinity; 0 if one is 0."""
     return 0 if 0 in numbers else prod(numbers)
-
-
-def _quotient(whole: Values, others: Sequence[tuple[Number, Number]]) -> Values:
-    """The factors that, with others within their bounds, make a product in `whole`."""
-    least, most = whole.whole_bounds()
-    fewest, greatest = (_product(ends) for ends in zip(*others, strict=True)) if others else (1, 1)
-    low: Number = 0
-    if least > 0 and not is_infinite(greatest):
-        low = inf if greatest == 0 else ceil(least / greatest) if least < inf else inf
-    high = inf if fewest == 0 or is_infinite(most) else most // fewest
-    only = whole.only()
-    if isinstance(only, int) and fewest == greatest and 0 < fewest < inf:
-        return one_of((only // fewest,) if only % fewest == 0 else ())
-    return between(low, high)
 
 
 def count_bytes(facts: Facts, name: str) -> None:

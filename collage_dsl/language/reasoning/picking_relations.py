@@ -23,15 +23,16 @@ def _taken(called: Called, facts: Facts) -> None:
     """The dimensions of the indices are in the place of one of the data."""
     data, indices = called.operands
     axis = asked_list(called, facts, "axis")
-    if is_none(called, facts, "axis") and 1 in facts.of(Rank(data)):
+    rank = facts.of(Rank(data))
+    if rank.only() == 1 or (is_none(called, facts, "axis") and 1 in rank):
         facts.same_shape(indices, called.result)
     if axis is None:
         return
-    rank = facts.of(Rank(data)).only()
-    before, after = _around(axis[0], rank if isinstance(rank, int) else None)
-    for at in range(before or 0):
+    only, least = rank.only(), min(int(rank.bounds()[0]), MOST_AXES)
+    before, after = _around(axis[0], only if isinstance(only, int) else None)
+    for at in range(least + axis[0] if before is None else before):
         facts.equal(DimAt(called.result, at), DimAt(data, at))
-    for at in range(-(after or 0), 0):
+    for at in range(axis[0] + 1 - least if after is None else -after, 0):
         facts.equal(DimAt(called.result, at), DimAt(data, at))
     most = min(int(facts.of(Rank(indices)).bounds()[0]), MOST_AXES)
     for at in range(most):

@@ -5,8 +5,9 @@ from functools import partial
 from math import inf
 
 from collage_dsl.graph.operators import operators
+from collage_dsl.language.reasoning.alternatives import is_one_of, may_be_equal
 from collage_dsl.language.reasoning.differences import Difference
-from collage_dsl.language.reasoning.domain import Number, between, is_infinite, one_of
+from collage_dsl.language.reasoning.domain import Number, between, divided_by, is_infinite, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.relations import Apply, Relation, broadcasts
@@ -207,10 +208,14 @@ def _squeezed(called: Called, facts: Facts) -> None:
 def _reduced(called: Called, facts: Facts) -> None:
     axes = asked_list(called, facts, "axis")
     keeps = facts.of(called.attribute("keepdims")).only()
-    known = 0 if keeps is True else len(axes) if axes is not None and keeps is False else None
-    least, most = (0, inf) if known is None else (known, known)
+    data = called.operands[0]
     for name in called.results.values():
-        differ(facts, called.operands[0], name, least, most)
+        if axes and keeps is None and not may_be_equal(facts, Rank(data), Rank(name)):
+            facts.narrow(called.attribute("keepdims"), one_of((False,)))
+            keeps = False
+        known = 0 if keeps is True else len(axes) if axes is not None and keeps is False else None
+        least, most = (0, inf) if known is None else (known, known)
+        differ(facts, data, name, least, most)
 
 
 def _reduced_to_one(called: Called, facts: Facts) -> None:
@@ -233,6 +238,7 @@ def _broadcast_rank(called: Called, facts: Facts) -> None:
             facts.narrow(operand, between(-inf, most))
         if facts.possible:
             facts.differ(Difference(facts.first(result), ">=", facts.first(operand), 0))
+    is_one_of(facts, result, operands)
     if not called.call.optional:
         most = max(facts.of(operand).bounds()[1] for operand in operands)
         if most < inf:
@@ -250,12 +256,20 @@ def _product_rank(called: Called, facts: Facts) -> None:
     one, other = (facts.first(Rank(name)) for name in called.operands)
     if one == other and facts.possible:
         facts.differ(Difference(facts.first(Rank(called.result)), "<=", one, 0))
+        if not may_be_equal(facts, Rank(called.result), Rank(called.operands[0])):
+            facts.narrow(one, one_of((1,)))
+        elif 0 not in facts.of(Rank(called.result)):
+            facts.narrow(one, between(2, inf))
 
 
 def _taken_rank(called: Called, facts: Facts) -> None:
     data, indices = (Rank(name) for name in called.operands)
     (least, most), (few, many) = facts.of(data).bounds(), facts.of(indices).bounds()
     facts.narrow(Rank(called.result), between(least + few - 1, most + many - 1))
+    if facts.first(data) == facts.first(indices) and facts.possible:
+        facts.narrow(Rank(called.result), divided_by(2, 1))
+        low, high = facts.of(Rank(called.result)).bounds()
+        facts.narrow(data, between((low + 1) // 2, inf if high == inf else (high + 1) // 2))
     for one, other in ((data, indices), (indices, data)):
         only = facts.of(one).only()
         if isinstance(only, int) and facts.possible:
