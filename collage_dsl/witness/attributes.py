@@ -30,10 +30,11 @@ from collage_dsl.witness.values import some_of
 _LAYOUTS = ("data_layout", "layout")
 _SHAPING = ("axis", "axes", "keepdims", "indices_or_sections")
 _MOST_LISTS = 60
+_MOST_MIXED = 2
 
 _USUAL: Mapping[str, tuple[Attribute, ...]] = {
     "axes": ((-1,), (0,), (-2, -1), (2, 3), (0, 1)),
-    "axis": (0, 1, -1, (0,), (1,), (-1,)),
+    "axis": (0, 1, -1, (0,), (1,), (-1,), 2, (0, 1), (1, 2), (0, 1, 2), (0, 1, 2, 3), ()),
     "channel_axis": (1, 0, -1),
     "num_groups": (1, 2),
     "pad_width": tuple((0,) * (2 * rank) for rank in (2, 4, 1, 3, 5, 0)),
@@ -240,6 +241,9 @@ def _lists(
         for length in dict.fromkeys(lengths):
             for each in _elements(state, term, length, usual, type_):
                 found[each] = None
+            for _ in range(_MOST_MIXED if state.random is not None else 0):
+                if row := _mixed(state, term, length, type_):
+                    found[row] = None
         if name == "axes":
             for length in (2, 3, 4):
                 for order in permutations(range(length)):
@@ -263,6 +267,13 @@ def _elements(
                 return
             row.append(options[min(first, len(options) - 1)])
         yield tuple(row)
+
+
+def _mixed(state: State, term: Attr, length: int, type_: str) -> tuple[Value, ...]:
+    """A list of any elements that are possible; empty if there is none."""
+    options = (_element(state, term, at, length, 0, type_) for at in range(length))
+    rows = [state.ordered(each)[:1] for each in options]
+    return tuple(row[0] for row in rows if row) if all(rows) else ()
 
 
 def _element(

@@ -6,6 +6,7 @@ from random import Random
 
 from collage_dsl.graph import Graph
 from collage_dsl.language.graphs.graph_text import parse_graph
+from collage_dsl.language.reasoning.domain import COUNT, NATURAL
 from collage_dsl.language.write.graph_printer import format_graph
 from collage_dsl.rules.matcher import matches
 from collage_dsl.rules.parts import asks_predicates
@@ -95,11 +96,11 @@ def _found(
 ) -> Example | None:
     """The example in one reading: with usual values, or with `random` ones."""
     known = knowledge(reading)
-    ways = known.ways()
-    for way in ways:
+    ways = list(known.ways(NATURAL if is_empty_allowed else COUNT))
+    for way, said in ways:
         share = Budget(max(80, budget.left // len(ways)))
         before = share.left
-        for state in _solved(State(known, way, share, random, is_empty_allowed)):
+        for state in _solved(State(known, way, said, share, random, is_empty_allowed)):
             for graph in graphs(state):
                 shown = _verified(pattern, graph)
                 if shown is not None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from collage_dsl.language.reasoning.assuming import assume
+from collage_dsl.language.reasoning.domain import Values
 from collage_dsl.language.reasoning.exclusion import related
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_relations import lists_of
@@ -42,6 +43,10 @@ from collage_dsl.rules.pattern import (
     TupleOf,
 )
 from collage_dsl.witness.reading import Reading
+from collage_dsl.witness.ways import Said, ways
+
+_MOST_ROUNDS = 3
+"""Conditions and operators are asked again at most so often, while there are new facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,21 +86,31 @@ class Knowledge:
     def attribute(self, part: int, name: str) -> Attr:
         return self.calls[part].attribute(name)
 
-    def ways(self) -> list[Facts]:
-        """What is known at first, in each way in which the conditions can hold."""
+    def ways(self, dims: Values) -> Iterator[tuple[Facts, Said]]:
+        """
+        What is known at first in each way in which the conditions can hold, and what they then
+        say. Dimensions are among `dims`.
+        """
         attributes = {n: v for call in self.calls.values() for n, v in call.attributes().items()}
-        facts = Facts(attributes, lists=self.lists)
+        facts = Facts(attributes, lists=self.lists, dims=dims)
         for claim in self.claims:
             claim.once(facts)
-        ways = [facts] if facts.possible else []
-        for _ in range(2):
-            for condition in self.conditions:
-                ways = assume(ways, self.translated(condition))
-            ways = self.related(ways)
-        return ways
+        for said in ways(map(self.translated, self.conditions)):
+            if facts.possible and (found := self.settled(facts.copy(), said)):
+                yield found, said
 
-    def related(self, ways: list[Facts]) -> list[Facts]:
-        return related(ways, self.claims)
+    def settled(self, facts: Facts, said: Said) -> Facts | None:
+        """`facts` with what follows from what is `said` and from operators; None if nothing can."""
+        for _ in range(_MOST_ROUNDS):
+            before = facts.changes
+            for condition in said:
+                if not assume([facts], condition):
+                    return None
+            if not related([facts], self.claims):
+                return None
+            if facts.changes == before:
+                break
+        return facts
 
     def translated(self, condition: Condition) -> Expression:
         """The condition about the parts."""

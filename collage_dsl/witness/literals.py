@@ -1,13 +1,13 @@
 """Choose the operands that are written in the program: shapes, bounds, axes and numbers."""
 
 from collections.abc import Iterator
-from math import inf, prod
 
-from collage_dsl.graph import Form, Node, TensorType
+from collage_dsl.graph import Form, Node
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.graphs.graph_text import type_of_literal
 from collage_dsl.rules.condition import DimAt, Rank, Value
 from collage_dsl.rules.pattern import OPEN, ListOf
+from collage_dsl.witness.shapes import shapes
 from collage_dsl.witness.state import State
 from collage_dsl.witness.values import some_of
 
@@ -34,14 +34,32 @@ _USUAL: dict[str, tuple[object, ...]] = {
 }
 """By the name of the operand."""
 
+_ITEMS = {
+    "axes": (0, 1, -1, 2),
+    "begin": (0, 1, -1),
+    "end": (1 << 20, 2, 1, -1),
+    "strides": (1, 2, -1),
+    "size": (8, 4, 16),
+}
+"""Of operands that are lists, the usual items."""
+
+_MOST_LISTS = 3
+"""The most lists of one length that are tried."""
+
 
 def literals(state: State, at: int, user: int, place: int) -> Iterator[tuple[State, Node]]:
     """The literals that part `at` can be, which the call `user` takes."""
     reading = state.known.reading
     operand, wanted = operand_name(reading.parts[user].op, place), reading.parts[at].says
+    if operand == "shape":
+        for given, shape in shapes(state, state.known.name(user)):
+            is_wanted = not isinstance(wanted, ListOf) or _is(wanted, shape)
+            after = _listed(given, state.known.name(at), shape) if is_wanted else None
+            if after is not None:
+                yield after, literal_node(state, at, user, place, shape)
     options: list[object] = list(_USUAL.get(operand, (1,)))
-    if operand in ("shape", "size"):
-        options = [*_shapes(state, user, place), *options]
+    if wanted is None and operand in _ITEMS:
+        options += _usual_lists(state, state.known.name(at), _ITEMS[operand])
     if isinstance(wanted, ListOf):
         options += _written(state, state.known.name(at), wanted)
         options = [o for o in options if isinstance(o, tuple) and _is(wanted, o)]
@@ -49,6 +67,18 @@ def literals(state: State, at: int, user: int, place: int) -> Iterator[tuple[Sta
         after = _listed(state, state.known.name(at), option)
         if after is not None:
             yield after, literal_node(state, at, user, place, option)
+
+
+def _usual_lists(state: State, name: str, usual: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Lists of usual items; if there is chance, of any of them and of numbers of the pattern."""
+    lengths = [length for length in (1, 2, 0) if length in state.facts.of(Rank(name))]
+    for length in state.ordered([*lengths]):
+        for _ in range(_MOST_LISTS):
+            known = [state.facts.of(DimAt(name, axis)) for axis in range(int(str(length)))]
+            named = [n for n in state.known.numbers if type(n) is int]
+            rows = [state.ordered(some_of(values, (*usual, *named))) for values in known]
+            if all(rows):
+                yield tuple(row[0] for row in rows if isinstance(row[0], int))
 
 
 def _is(wanted: ListOf, value: tuple[int, ...]) -> bool:
@@ -95,46 +125,3 @@ def operand_name(op: str, place: int) -> str:
     """The name of an operand in the table of operators."""
     names = operators()[op].operands or ()
     return names[place] if place < len(names) else f"literal{place}"
-
-
-def _shapes(state: State, user: int, place: int) -> Iterator[tuple[int, ...]]:
-    """The shapes that the result may have, as far as facts tell; with as many elements."""
-    name = state.known.name(user)
-    of = state.known.reading.parts[user].of
-    first = state.nodes[of[0]].type if place > 0 else None
-    size = first.size if isinstance(first, TensorType) else None
-    least, most = state.facts.of(Rank(name)).bounds()
-    if isinstance(first, TensorType) and first.is_static:
-        same = first.static_shape
-        if least <= len(same) <= most and _fits(state, name, same):
-            yield same
-    for rank in range(max(0, int(least)), int(min(most, 6)) + 1 if most < inf else 7):
-        if rank in state.facts.of(Rank(name)):
-            yield from _of_rank(state, name, rank, size)
-
-
-def _of_rank(state: State, name: str, rank: int, size: int | None) -> Iterator[tuple[int, ...]]:
-    """Shapes of a rank: the dimensions that are known, and for one of the others what is left."""
-    known = [state.facts.of(DimAt(name, axis)) for axis in range(rank)]
-    fixed = [values.only() for values in known]
-    open_ = [axis for axis in range(rank) if fixed[axis] is None]
-    for low in (1, 2, 4):
-        shape = [f if isinstance(f, int) else _least(known[at], low) for at, f in enumerate(fixed)]
-        if size is None:
-            yield tuple(shape)
-            continue
-        if not open_ and prod(shape) == size:
-            yield tuple(shape)
-        for axis in open_:
-            others = prod(dim for at, dim in enumerate(shape) if at != axis)
-            if others and size % others == 0:
-                yield (*shape[:axis], size // others, *shape[axis + 1 :])
-
-
-def _least(values: object, low: int) -> int:
-    found = [v for v in some_of(values, (low, 1, 2, 4, 8)) if isinstance(v, int) and v > 0]  # type: ignore[arg-type]
-    return found[0] if found else 1
-
-
-def _fits(state: State, name: str, shape: tuple[int, ...]) -> bool:
-    return all(dim in state.facts.of(DimAt(name, axis)) for axis, dim in enumerate(shape))

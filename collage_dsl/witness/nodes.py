@@ -2,24 +2,21 @@
 
 from collections.abc import Iterator
 from itertools import islice
-from math import prod
 
 from collage_dsl.graph import Form, Node, OpaqueType, TensorType, TupleType, Type
 from collage_dsl.graph.operators import FUNCTION_CALLS, kind_of, literal_values, operators
-from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.graphs.values import constant_values, fits
 from collage_dsl.language.inference.infer import infer
 from collage_dsl.language.inference.shapes import Call as InferredCall
 from collage_dsl.language.inference.shapes import MismatchError
 from collage_dsl.language.inference.taken import refused
-from collage_dsl.rules.condition import DimAt, Dtype, Rank
+from collage_dsl.rules.condition import DimAt, Rank
 from collage_dsl.rules.pattern import Call, FieldOf, ListOf, Number, TupleOf
 from collage_dsl.witness.literals import literal_node, literals
 from collage_dsl.witness.reading import Part
+from collage_dsl.witness.shapes import tensors
 from collage_dsl.witness.state import State
-from collage_dsl.witness.values import dims, dtypes, ranks
 
-_MOST_DTYPES, _MOST_RANKS, _MOST_SHAPES = 4, 5, 5
 _MOST_FILLED = 1 << 12
 
 
@@ -203,50 +200,3 @@ def _numbers(state: State, at: int, number: Number) -> Iterator[State]:
             count = type_.size or 0
             value_ = constant_values(type_.dtype, type_.static_shape, [value] * count)
             yield from _one(after, Node(_name(at), Form.CONSTANT, type_, value=value_))
-
-
-def tensors(
-    state: State, name: str, *, is_small: bool = False
-) -> Iterator[tuple[State, TensorType]]:
-    """
-    Some types of tensors that the value `name` can have. There are few of each kind, because more
-    of the same seldom help where one does not: it is better to begin anew with others.
-    """
-    for dtype in dtypes(state, name)[:_MOST_DTYPES]:
-        with_dtype = state.assuming(Dtype(name), dtype)
-        if with_dtype is None:
-            continue
-        found = ranks(with_dtype, name)
-        for rank in (sorted(found, key=str) if is_small else found)[:_MOST_RANKS]:
-            with_rank = with_dtype.assuming(Rank(name), rank)
-            if with_rank is None or not isinstance(rank, int):
-                continue
-            for after, shape in _shapes(with_rank, name, rank):
-                yield after, TensorType(long_dtype(str(dtype)) or "unknown", shape)
-
-
-def _shapes(state: State, name: str, rank: int) -> Iterator[tuple[State, tuple[int, ...]]]:
-    """Some shapes: of each axis the first dimension that is possible, then of each the second."""
-    seen: set[tuple[int, ...]] = set()
-    for number in range(_MOST_SHAPES):
-        after: State | None = state
-        shape: tuple[int, ...] = ()
-        while after is not None and len(shape) < rank:
-            after, shape = _longer(after, name, rank, shape, number)
-        if after is not None and shape not in seen:
-            seen.add(shape)
-            yield after, shape
-
-
-def _longer(
-    state: State, name: str, rank: int, shape: tuple[int, ...], number: int
-) -> tuple[State | None, tuple[int, ...]]:
-    """`shape` with one more dimension; no state if there is none."""
-    axis = len(shape)
-    found = dims(state, name, axis, prod(shape) if axis == rank - 1 else None)
-    start = number % len(found) if found else 0
-    for dim in (*found[start:], *found[:start]):
-        after = state.assuming(DimAt(name, axis), dim)
-        if after is not None and isinstance(dim, int):
-            return after, (*shape, dim)
-    return None, shape

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from collage_dsl.graph import Kind
-from collage_dsl.graph.operators import CALL_TIR, Operator, operators
+from collage_dsl.graph.operators import CALL_TIR, Operator, is_commutative, operators
+from collage_dsl.language.reasoning.premises import what_is_said
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -27,6 +28,8 @@ from collage_dsl.rules.pattern import (
 from collage_dsl.witness.tape import Tape
 
 MOST_PARTS = 2_000
+
+_NO_TENSOR = TupleOf | Number | ListOf
 
 
 class NoReadingError(Exception):
@@ -112,7 +115,7 @@ class Reading:
             case Reference(name):
                 return self.named(use, name)
             case Anything():
-                return self.add(Part(frame=use))
+                return self.anything(use)
             case Number() | ListOf():
                 return self.add(Part(operand, frame=use))
             case Flat():
@@ -122,6 +125,9 @@ class Reading:
                     return self.read(use, inner[0])
                 op = self.one_of(called_operators(operand))
                 of = tuple(self.read(use, each) for each in inner)
+                may_turn = is_commutative(op) and len(of) == 2 and not operand.ordered
+                if may_turn and self.tape.rarely(1):
+                    of = of[::-1]
                 return self.add(Part(operand, of, op, use))
             case PatternCall(operands=inner, optional=optional):
                 if optional and self.tape.choose(2):
@@ -142,6 +148,12 @@ class Reading:
                 return self.path(use, operand)
             case Either(choices):
                 return self.read(use, choices[self.tape.choose(len(choices))])
+
+    def anything(self, use: int) -> int:
+        """A value of its own, as a rule; it may also be one that is there already."""
+        there = [at for at, part in enumerate(self.parts) if not isinstance(part.says, _NO_TENSOR)]
+        chosen = self.tape.rarely(len(there))
+        return there[chosen - 1] if chosen else self.add(Part(frame=use))
 
     def one_of(self, choices: Sequence[str]) -> str:
         if not choices:
@@ -192,7 +204,7 @@ class Reading:
             op = self.one_of(path_operators(path.ops, path.kinds))
             operands = operators()[op].operands or ("x",)
             more = len(operands) - operators()[op].optional - 1
-            others = tuple(self.add(Part(frame=use)) for _ in range(more))
+            others = tuple(self.anything(use) for _ in range(more))
             says = Call(path.ops, (Anything(),) * (1 + more), kinds=path.kinds)
             value = self.add(Part(says, (value, *others), op, use))
         return value
@@ -213,11 +225,12 @@ _USUAL = (
 )
 """The operators that people expect first in an example of a kind."""
 
-_MOST_OF_KIND = 16
-
 
 def called_operators(call: Call) -> tuple[str, ...]:
-    """The operators that a call may be of; of those of a kind, some that take tensors."""
+    """
+    The operators that a call may be of; of those of a kind that take tensors, one of each group of
+    which the same is known.
+    """
     return (*call.ops, *_of_kinds(call.kinds, len(call.operands)))
 
 
@@ -234,8 +247,12 @@ def _of_kinds(kinds: tuple[Kind, ...], count: int) -> tuple[str, ...]:
     fit = [op for op in found if op.takes and _takes_tensors(op, count)]
     names = sorted(op.name for op in fit)
     usual = [name for name in _USUAL if name in names]
-    others = [name for name in names if name not in usual and "." not in name]
-    return (*usual, *others)[:_MOST_OF_KIND]
+    others = sorted((name for name in names if name not in usual), key=lambda name: "." in name)
+    groups: dict[object, str] = {}
+    for name in (*usual, *others):
+        operator = operators()[name]
+        groups.setdefault((what_is_said(name), operator.takes, operator.gives), name)
+    return tuple(groups.values())
 
 
 def _takes_tensors(operator: Operator, count: int) -> bool:

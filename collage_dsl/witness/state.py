@@ -6,13 +6,14 @@ from random import Random
 
 from collage_dsl.graph import Attribute, Node, TensorType
 from collage_dsl.graph.types import short_dtype
-from collage_dsl.language.reasoning.domain import Values, one_of
+from collage_dsl.language.reasoning.domain import Number, Values, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.knowing import know
 from collage_dsl.language.reasoning.terms import Term
 from collage_dsl.rules.condition import Attr, DimAt, Dtype, Given, Has, Rank, Value
 from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.witness.knowledge import Condition, Knowledge
+from collage_dsl.witness.ways import Said
 
 
 class Budget:
@@ -31,11 +32,12 @@ class Budget:
 class State:
     """
     `nodes` are those of the first parts; `attributes` those of the calls that are decided. The
-    `facts` are never changed: each step has a copy of its own.
+    `facts` are never changed: each step has a copy of its own. `said` are the conditions that hold.
     """
 
     known: Knowledge
     facts: Facts
+    said: Said
     budget: Budget
     random: Random | None = None
     """Shuffles alternatives, if there is one."""
@@ -45,11 +47,24 @@ class State:
     attributes: Mapping[int, Mapping[str, Attribute]] = field(default_factory=dict)
 
     def ordered(self, found: list[Value]) -> list[Value]:
-        """Alternatives in the order in which they are tried."""
+        """
+        Alternatives in the order in which they are tried. If there is chance, those that the
+        pattern names come first every second time.
+        """
         found = list(dict.fromkeys(found))
         if self.random is not None:
             self.random.shuffle(found)
+            if self.random.random() < 0.5:
+                found.sort(key=lambda value: value not in self.known.numbers)
         return found
+
+    def room(self, term: Term) -> Number:
+        """How many values a term may have: where there are few, it is best to choose first."""
+        values = self.facts.of(term)
+        if values.allowed is not None:
+            return len(values.allowed)
+        least, most = values.bounds()
+        return (most - least) / values.modulus
 
     def assuming(self, term: Term, value: Value) -> "State | None":
         """The state in which `term` has a value; None if it cannot have it."""
@@ -62,10 +77,11 @@ class State:
         know(facts, term)
         if facts.possible:
             facts.narrow(term, values)
-        if not facts.possible:
-            return None
-        found = self.known.related([facts])
-        return replace(self, facts=found[0]) if found else None
+        return self._settled(facts)
+
+    def _settled(self, facts: Facts) -> "State | None":
+        found = self.known.settled(facts, self.said) if facts.possible else None
+        return None if found is None else replace(self, facts=found)
 
     def without_value(self, attribute: Attr) -> "State | None":
         """The state in which an attribute is none."""
@@ -102,7 +118,4 @@ class State:
                 if isinstance(dim, int) and facts.possible:
                     know(facts, DimAt(name, axis))
                     facts.narrow(DimAt(name, axis), one_of((dim,)))
-        if not facts.possible:
-            return None
-        found = self.known.related([facts])
-        return replace(self, facts=found[0]) if found else None
+        return self._settled(facts)

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from random import Random
 
+_RARELY = 0.2
+
 
 class Tape:
     """
@@ -26,6 +28,14 @@ class Tape:
         else:
             chosen = 0
         self.taken.append((chosen, count))
+        return chosen
+
+    def rarely(self, count: int) -> int:
+        """0, for what is usual; with `random`, now and then a number from 1 to `count`."""
+        if self.random is None or count == 0 or self.random.random() >= _RARELY:
+            return 0
+        chosen = 1 + self.random.randrange(count)
+        self.taken.append((chosen, count + 1))
         return chosen
 
     def next(self) -> "Tape | None":

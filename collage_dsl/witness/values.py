@@ -5,7 +5,7 @@ from math import inf
 
 from collage_dsl.graph.types import dtype_names
 from collage_dsl.language.reasoning.domain import Values, is_infinite
-from collage_dsl.rules.condition import DimAt, Dtype, Rank, Size, Value
+from collage_dsl.rules.condition import DimAt, Dtype, Rank, Value
 from collage_dsl.witness.state import State
 
 _DTYPES = ("f32", "i64", "bool", "f16", "i32", "i8", "u8")
@@ -24,21 +24,10 @@ def ranks(state: State, name: str, least: int = 0) -> list[Value]:
     return state.ordered(_whole(state, state.facts.of(Rank(name)), _RANKS, least, 12))
 
 
-def dims(state: State, name: str, axis: int, others: int | None) -> list[Value]:
-    """Dimensions of an axis; `others` is the product of the others if they are known."""
-    usual: list[int] = [*_DIMS]
-    if others:
-        size = state.facts.of(Size(name))
-        low, high = size.whole_bounds()
-        if low > others * _DIMS[0]:
-            usual.insert(0, -(-int(low) // others))
-        if not is_infinite(high):
-            usual.append(max(1, int(high) // others))
-    least = 1
-    if state.is_empty_allowed:
-        usual.append(0)
-        least = 0
-    return state.ordered(_whole(state, state.facts.of(DimAt(name, axis)), usual, least, _MOST_DIM))
+def dims(state: State, axis: DimAt) -> list[Value]:
+    empty = (0,) if state.is_empty_allowed else ()
+    values = state.facts.of(axis)
+    return state.ordered(_whole(state, values, (*_DIMS, *empty), 1 - len(empty), _MOST_DIM))
 
 
 def _whole(

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
+from math import inf
 
 from collage_dsl.language.reasoning.assuming import equate
 from collage_dsl.language.reasoning.differences import Difference
-from collage_dsl.language.reasoning.domain import divided_by, hull, one_of
+from collage_dsl.language.reasoning.domain import between, divided_by, hull, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.knowing import count_elements, multiply
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
@@ -66,6 +67,7 @@ def _new_or_kept(called: Called, facts: Facts, axis: int) -> None:
     data, result = DimAt(called.operands[0], axis), DimAt(called.result, axis)
     rank, _ = facts.of(Rank(called.operands[0])).bounds()
     if 1 not in facts.of(result) and facts.possible:
+        facts.narrow(Rank(data.of), between(1, inf))
         facts.equal(result, data)
     elif rank >= 1:
         facts.narrow(result, hull((one_of((1,)), facts.of(data))))
@@ -246,6 +248,8 @@ def _grouped(called: Called, facts: Facts) -> None:
 
 
 def at_least(facts: Facts, larger: DimAt | Size, smaller: DimAt | Size) -> None:
+    facts.narrow(larger, between(facts.of(smaller).bounds()[0], inf))
+    facts.narrow(smaller, between(-inf, facts.of(larger).bounds()[1]))
     if facts.possible:
         facts.differ(Difference(facts.first(larger), ">=", facts.first(smaller), 0))
 

@@ -75,6 +75,8 @@ class Facts:
     """Whether what operators say (relations.py) has been applied to all that is known."""
     changes: int = 0
     """How often the values of a term, or what is equal, have changed."""
+    dims: Values = NATURAL
+    """The values that dimensions and numbers of elements may have before any condition."""
     mismatch: str = ""
     """Why a call does not take what it is given, if that is why this way is not possible."""
 
@@ -87,6 +89,7 @@ class Facts:
             *(self.attributes, values, same, shapes, known, differences),
             lists=self.lists,
             is_related=self.is_related,
+            dims=self.dims,
         )
 
     def of(self, term: Term) -> Values:
@@ -112,7 +115,9 @@ class Facts:
         match term:
             case DimAt(of) if of in self.lists:
                 return WHOLE
-            case Rank() | DimAt() | Size() | Bytes() | Uses():
+            case DimAt() | Size():
+                return self.dims
+            case Rank() | Bytes() | Uses():
                 return NATURAL
             case Has():
                 return TRUTH
