@@ -5,13 +5,35 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from collage_dsl.graph.operators import operators
+
 UNARY = ("nn.relu", "exp", "tanh", "abs", "negative", "logical_not", "elementwise")
 BINARY = ("add", "multiply", "subtract", "divide", "maximum", "greater", "broadcast")
 REDUCING = ("sum", "mean", "max", "argmax")
 DTYPES = ("f32", "f16", "i8", "i32", "i64", "u8", "bool", "bf16")
+RARE_DTYPES = ("f64", "f8_e4m3fn", "f8_e5m2", "f4_e2m1fn", "i4", "u4", "u32")
 SIZES = ("1", "2", "3", "4", "8", "16", "48")
 COMPARED = ("==", "==", "!=", "<", "<=", ">", ">=")
 AXES = ("0", "1", "-1", "2", "-2")
+NAMES = ("s", "t")
+"""Names of numbers in lists."""
+
+CALLED = {
+    "dense": (
+        "pattern dense(x, w: const, b?: const) {\n  u = matmul(x, w);\n"
+        "  o = nn.relu?(add?(u, b));\n  where dim(w, 1) % 4 == 0;\n  yield o;\n}\n"
+    ),
+    "halved": "pattern halved(x) {\n  e = exp(x);\n  o = multiply(e, 0.5);\n  yield o;\n}\n",
+    "gated": (
+        "pattern gated(x, g?) {\n  o = (nn.relu(x) | multiply(x, sigmoid(g)));\n"
+        "  where not has(g) or shape(g) == shape(x);\n  yield o;\n}\n"
+    ),
+    "summed": (
+        "pattern summed(x: [.., 4]) {\n  o = sum(x) [axis == [-1]];\n"
+        "  where dtype(x) in [f32, f16, i32];\n  yield o;\n}\n"
+    ),
+}
+"""Patterns that others call."""
 
 
 @dataclass(slots=True)
@@ -27,6 +49,10 @@ class _Writing:
     optional: list[str] = field(default_factory=list)
     calls: dict[str, str] = field(default_factory=dict)
     """The names whose value is a call, and its operator."""
+    numbers: list[str] = field(default_factory=list)
+    """Names of numbers in lists."""
+    called: dict[str, str] = field(default_factory=dict)
+    """The patterns that are called."""
 
     def one_of(self, *choices: Any) -> Any:
         return self.random.choice(choices)
@@ -44,7 +70,8 @@ class _Writing:
         words += ["const"] if is_constant else []
         words += [self.dims()] if dims else []
         if not words and self.chance(8):
-            words.append(f"not {self.one_of('nn.relu', '(exp | const)', 'reduce')}")
+            excluded = ("nn.relu", "(exp | const)", "reduce", "const", "(add | elementwise)")
+            words.append(f"not {self.one_of(*excluded)}")
         if is_constant:
             self.constants.append(name)
         self.parameters[name] = " & ".join(words)
@@ -62,7 +89,8 @@ class _Writing:
         if len(self.parameters) < 12 and (not self.tensors or self.chance(2)):
             return self.parameter()
         if self.chance(6):
-            return self.one_of("_", self.one_of("0.5", "2", "~0.7", "0"))
+            numbers = ("0.5", "2", "~0.7", "0", "~0.33 within 2e-2", "-inf", "1e-6")
+            return self.one_of("_", self.one_of(*numbers))
         return str(self.one_of(*self.tensors))
 
     def some(self, texts: list[str]) -> str:
@@ -80,6 +108,8 @@ class _Writing:
         forms += ["pool", "softmax", "permute", "reshape", "concat", "split", "norm", "expand"]
         forms += ["squeeze", "where", "take", "cast", "repeat", "path", "each", "either", "slice"]
         forms += ["quantize", "pad", "cumsum", "tuple_field", "optional", "optional", "attention"]
+        forms += ["list", "list", "bounds", "flat", "tir", "onnx", "called", "called", "kind"]
+        forms += ["moved", "moved", "picked", "image", "weighed", "function"]
         return str(getattr(self, f"write_{self.one_of(*forms)}")())
 
     def write_unary(self) -> str:
@@ -229,7 +259,153 @@ class _Writing:
         asked = ["causal_mask == none", 'causal_mask in [none, "TopLeft"]', "scale == none"]
         return f"nn.attention({operands}){self.some(asked)}"
 
+    def write_list(self) -> str:
+        op = self.one_of("reshape", "reshape", "broadcast_to", "image.resize2d")
+        if op == "image.resize2d":
+            return f"{op}({self.tensor()}, [{self.item()}, {self.item()}])"
+        items = [self.item() for _ in range(self.random.randint(0, 4))]
+        if items and self.chance(5):
+            items[self.random.randrange(len(items))] = ".."
+        return f"{op}({self.tensor()}, [{', '.join(items)}])"
+
+    def item(self) -> str:
+        item = str(self.one_of("_", "_", *NAMES, *SIZES[:5]))
+        if item in NAMES:
+            self.numbers.append(item)
+        return item
+
+    def write_bounds(self) -> str:
+        begin, end = self.one_of("[0]", "[1]", "_", "[s]"), self.one_of("_", "[2]", "[4]", "[-1]")
+        if begin == "[s]":
+            self.numbers.append("s")
+        steps = self.one_of("_", "[1]", "[2]")
+        return f"strided_slice({self.tensor()}, [{self.one_of(*AXES)}], {begin}, {end}, {steps})"
+
+    def write_flat(self) -> str:
+        operands = [self.tensor() for _ in range(self.one_of(2, 3))]
+        operands += [self.one_of("0.5", "2", "~0.7")] if self.chance(2) else []
+        return f"{self.one_of('add', 'multiply', 'maximum')}({', '.join(operands)}) flat"
+
+    def write_tir(self) -> str:
+        kinds = '["elementwise", "broadcast"]'
+        asked = ['function == "f"', f"op_pattern in {kinds}", 'op_pattern == "reduce"']
+        operands = ", ".join(self.tensor() for _ in range(self.one_of(1, 2)))
+        return f"call_tir({operands}){self.some(asked)}"
+
+    def write_function(self) -> str:
+        op = self.one_of("call_pure_packed", "call_dps_packed")
+        return f'{op}({self.tensor()}) [function in ["acme.f", "acme.g"]]'
+
+    def write_onnx(self) -> str:
+        one = ("onnx.Celu", "onnx.Det", "onnx.LpNormalization", "onnx.Hardmax")
+        op = self.one_of(*one, "onnx.MatMul", "onnx.Gemm")
+        if op in one[:2]:
+            asked = ["alpha == 1.0", "alpha > 0"] if op == "onnx.Celu" else []
+            return f"{op}({self.tensor()}){self.some(asked)}"
+        if op in one:
+            return f"{op}({self.tensor()}){self.some([f'axis == {self.one_of(*AXES)}'])}"
+        asked = ["transA == 1", "alpha == 0.5"] if op == "onnx.Gemm" else []
+        return f"{op}({self.tensor()}, {self.tensor()}){self.some(asked)}"
+
+    def write_called(self) -> str:
+        name = self.one_of(*CALLED)
+        self.called[name] = CALLED[name]
+        if name == "dense":
+            form = self.one_of(
+                "dense({}, _, _)",
+                "repeat[1..2] dense({}, _, _)",
+                "concat(each[1..2] dense({}, _, _))",
+            )
+        else:
+            others = ", _" if name == "gated" else ""
+            form = self.one_of(f"{name}({{}}{others})", f"{name}?({{}}{others})")
+        return str(form).format(self.tensor())
+
+    def write_kind(self) -> str:
+        form = self.one_of(
+            *("reduce({})", "injective({})", "anchor({}, {})", "opaque({})", "anchor({})"),
+            *("(exp | tanh)({})", "(add | multiply)({}, {})", "elementwise({}, {})"),
+        )
+        return str(form).format(self.tensor(), self.tensor())
+
+    def write_moved(self) -> str:
+        op = self.one_of("flip", "sort", "argsort", "tile", "repeat", "triu", "nn.batch_flatten")
+        axis = self.some([f"axis == {self.one_of(*AXES)}"])
+        more = {
+            "tile": self.some([f"repeats == {self.one_of('[2]', '[2, 1]', '[1, 3]')}"]),
+            "repeat": self.some(
+                [f"repeats == {self.one_of(1, 2)}", f"axis == {self.one_of(*AXES)}"]
+            ),
+            "nn.batch_flatten": "",
+            "triu": "",
+        }
+        operands = f"{self.tensor()}{', 0' * (op == 'triu')}"
+        return f"{op}({operands}){more.get(op, axis)}"
+
+    def write_picked(self) -> str:
+        op = self.one_of("topk", "one_hot", "gather_elements", "scatter_elements", "ewise_fma")
+        axis = self.some([f"axis == {self.one_of(*AXES)}"])
+        match op:
+            case "topk":
+                asked = self.some([f"k == {self.one_of(1, 2, 8)}", f"axis == {self.one_of(*AXES)}"])
+                return f"(topk({self.tensor()}){asked}).{self.one_of(0, 1)}"
+            case "one_hot":
+                return f"one_hot({self.tensor()}, 1, 0){self.some(['depth == 4', 'axis == 0'])}"
+            case "gather_elements":
+                return f"{op}({self.tensor()}, {self.tensor()}){axis}"
+            case _:
+                operands = ", ".join(self.tensor() for _ in range(3))
+                return f"{op}({operands}){axis if op == 'scatter_elements' else ''}"
+
+    def write_image(self) -> str:
+        op = self.one_of(
+            *("nn.conv1d", "nn.conv2d_transpose", "nn.pixel_shuffle", "nn.adaptive_avg_pool2d"),
+            *("nn.avg_pool1d", "nn.conv3d"),
+        )
+        match op:
+            case "nn.pixel_shuffle":
+                return f"{op}({self.tensor()}){self.some(['upscale_factor == 2'])}"
+            case "nn.adaptive_avg_pool2d":
+                return f"{op}({self.tensor()}){self.some(['output_size == [1, 1]'])}"
+            case "nn.avg_pool1d":
+                return f"{op}({self.tensor()}){self.some(['pool_size == [2]', 'strides == [2]'])}"
+            case _:
+                asked = self.some(["groups == 2", "strides[0] == 2", "padding[*] == 1"])
+                return f"{op}({self.tensor()}, {self.tensor()}){asked}"
+
+    def write_weighed(self) -> str:
+        op = self.one_of("nn.rms_norm", "nn.group_norm", "nn.instance_norm", "nn.dropout", "std")
+        match op:
+            case "nn.rms_norm":
+                return f"{op}({self.tensor()}, {self.tensor()}){self.some(['axes == [-1]'])}"
+            case "nn.dropout":
+                return f"({op}({self.tensor()})).{self.one_of(0, 1)}"
+            case "std":
+                return f"std({self.tensor()}){self.some(['axis == [-1]', 'keepdims == true'])}"
+            case _:
+                operands = ", ".join(self.tensor() for _ in range(3))
+                asked = ["channel_axis == 1"] + ["num_groups == 2"] * (op == "nn.group_norm")
+                return f"{op}({operands}){self.some(asked)}"
+
     # Conditions.
+
+    def about_call(self) -> str:
+        """A condition on an attribute of a call."""
+        name = self.one_of(*self.calls)
+        operator = operators()[self.calls[name]]
+        attribute = self.one_of(*operator.attrs)
+        asked = f"{name}.{attribute}"
+        match operator.attrs[attribute]:
+            case "bool":
+                return f"{asked} == {self.one_of('true', 'false')}"
+            case "int" | "float":
+                return f"{asked} {self.one_of(*COMPARED)} {self.one_of(0, 1, 2)}"
+            case "ints":
+                return f"{asked}{self.one_of('[0]', '[*]', '[-1]')} {self.one_of('==', '>')} 1"
+            case "dtype":
+                return f"{asked} == {self.one_of(*DTYPES)}"
+            case _:
+                return f"rank({name}) >= 1"
 
     def condition(self, depth: int = 1) -> str:
         if depth and self.chance(4):
@@ -241,6 +417,17 @@ class _Writing:
             return f"{self.one_of('', 'not ')}has({self.one_of(*self.optional)})"
         if self.constants and self.chance(3):
             return self.about_elements()
+        if self.calls and self.chance(8):
+            return self.about_call()
+        if self.numbers and self.chance(3):
+            number, other = self.one_of(*self.numbers), self.one_of(*self.numbers, *SIZES)
+            return str(
+                self.one_of(
+                    f"{number} {self.one_of(*COMPARED)} {other}",
+                    f"{number} % {self.one_of('2', '16')} == 0",
+                    f"{number} * 2 == dim({self.one_of(*self.tensors)}, -1)",
+                )
+            )
         name, other = self.one_of(*self.tensors), self.one_of(*self.tensors)
         compared, size = self.one_of(*COMPARED), self.one_of(*SIZES)
         dim, beside = (f"dim({n}, {self.one_of(*AXES)})" for n in (name, other))
@@ -249,6 +436,7 @@ class _Writing:
             self.one_of(
                 f"dtype({name}) {self.one_of('==', '!=')} {self.one_of(*DTYPES)}",
                 f"dtype({name}) in [{dtypes}]",
+                f"dtype({name}) {self.one_of('==', '!=')} {self.one_of(*RARE_DTYPES)}",
                 f"dtype({name}) {self.one_of('==', '!=')} dtype({other})",
                 f"rank({name}) {compared} {self.one_of(0, 1, 2, 3, 4)}",
                 f"rank({name}) {compared} rank({other})",
@@ -284,6 +472,8 @@ class _Writing:
                 f"max({name}) - min({name}) {self.one_of('==', '>', '<=')} {number}",
                 f"all({name} {compared} {number})",
                 f"all({name} in -2..2)",
+                f"all({name} == 0 or place({name}, 1) > place({name}, 0))",
+                f"all({name} {compared} place({name}, {self.one_of(0, -1)}))",
                 f"all({name} ~= {other})",
             )
         )
@@ -291,17 +481,26 @@ class _Writing:
 
 LAYOUTS = ('"NCHW"', '"NHWC"')
 
+_CALL = re.compile(r"([a-z][\w.]*)\([^?|]*\)(?: \[[^?|]*\])?$")
+"""A call of an operator, and its name."""
+
 
 def text_of(random: Random) -> str:
     """A file with the pattern `p`, which may be wrong."""
     writing = _Writing(random)
     equations: dict[str, str] = {}
     for at in range(random.randint(1, 4)):
-        equations[f"v{at}"] = writing.value()
+        equations[f"v{at}"] = value = writing.value()
+        operator = operators().get(found[1]) if (found := _CALL.match(value)) else None
+        if operator is not None and operator.attrs:
+            writing.calls[f"v{at}"] = operator.name
         writing.tensors += [f"v{at}"] * 2
     needed = _needed(equations)
     for names in (writing.tensors, writing.constants, writing.optional):
         names[:] = [name for name in dict.fromkeys(names) if name in needed]
+    writing.calls = {name: op for name, op in writing.calls.items() if name in needed}
+    text = " ".join(value for name, value in equations.items() if name in needed)
+    writing.numbers[:] = [name for name in NAMES if re.search(rf"\b{name}\b", text)]
     conditions = [f"  where {writing.condition()};" for _ in range(random.randint(0, 2))]
     parameters = ", ".join(
         f"{name}{'?' * (name in writing.optional)}{f': {said}' * bool(said)}"
@@ -309,8 +508,13 @@ def text_of(random: Random) -> str:
         if name in needed
     )
     written = [f"  {name} = {value};" for name, value in equations.items() if name in needed]
-    body = "\n".join([*written, *conditions, f"  yield {list(equations)[-1]};"])
-    return f"collage 1;\npattern p({parameters}) {{\n{body}\n}}\n"
+    last = list(equations)[-1]
+    inner = [name for name in equations if name in needed and name != last]
+    results = [last, writing.one_of(*inner)] if inner and writing.chance(8) else [last]
+    taps = ["  taps allowed;"] if writing.chance(10) else []
+    body = "\n".join([*written, *taps, *conditions, f"  yield {', '.join(results)};"])
+    called = "".join(text for name, text in writing.called.items() if name in " ".join(written))
+    return f"collage 1;\n{called}pattern p({parameters}) {{\n{body}\n}}\n"
 
 
 def _needed(equations: dict[str, str]) -> set[str]:

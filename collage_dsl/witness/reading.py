@@ -206,7 +206,9 @@ class Reading:
             more = len(operands) - operators()[op].optional - 1
             others = tuple(self.anything(use) for _ in range(more))
             says = Call(path.ops, (Anything(),) * (1 + more), kinds=path.kinds)
-            value = self.add(Part(says, (value, *others), op, use))
+            turned = more == 1 and self.tape.rarely(1)
+            of = (*others, value) if turned else (value, *others)
+            value = self.add(Part(says, of, op, use))
         return value
 
 

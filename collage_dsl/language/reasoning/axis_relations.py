@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
+from itertools import pairwise
 from math import inf
 
 from collage_dsl.language.reasoning.assuming import equate
@@ -233,12 +234,12 @@ def _scaled(called: Called, facts: Facts) -> None:
     """There is one scale, or one for each element along the axis."""
     data, *scales = called.operands
     axis = asked_list(called, facts, "axis")
-    if axis is None:
-        return
-    for name in scales:
-        least, _ = facts.of(Rank(name)).bounds()
-        if least >= 1 and 1 not in facts.of(DimAt(name, 0)):
-            facts.equal(DimAt(name, 0), DimAt(data, axis[0]))
+    listed = [name for name in scales if facts.of(Rank(name)).bounds()[0] >= 1]
+    long = [DimAt(name, 0) for name in listed if 1 not in facts.of(DimAt(name, 0))]
+    if axis is not None:
+        long.append(DimAt(data, axis[0]))
+    for one, other in pairwise(long):
+        facts.equal(one, other)
 
 
 def _grouped(called: Called, facts: Facts) -> None:

@@ -1,7 +1,7 @@
 """The shapes, dimensions and numbers of elements of what operators take and give."""
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import inf, prod
 
 from collage_dsl.language.reasoning.alternatives import is_one_of
@@ -36,6 +36,8 @@ def dimension_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
     for holds, relation in _RELATIONS:
         if all(map(holds, ops)):
             yield relation
+    if all(op in _WEIGHED for op in ops):
+        yield Relation("the weights of {op} have one shape", once=_alike)
     if len({_WEIGHED.get(op) for op in ops}) == 1 and ops[0] in _WEIGHED:
         said = "the weights of {op} have the dimensions that its axes name"
         yield Relation(said, again=_weights)
@@ -139,7 +141,7 @@ def _broadcast_at(called: Called, facts: Facts, axes: Iterable[int]) -> None:
             is_one_of(facts, DimAt(called.result, axis), others)
 
 
-def _broadcast_to(called: Called, facts: Facts) -> None:
+def broadcast_to(called: Called, facts: Facts) -> None:
     """A dimension of the operand is that of the result, or 1."""
     data, result = called.operands[0], called.result
     for axis in range(-_axes_of(facts, data), 0):
@@ -217,6 +219,11 @@ def _weights(called: Called, facts: Facts) -> None:
             facts.equal(DimAt(weight, at), DimAt(data, axis))
 
 
+def _alike(called: Called, facts: Facts) -> None:
+    for one, other in pairwise(called.operands[1:]):
+        facts.same_shape(one, other)
+
+
 def _attention(called: Called, facts: Facts) -> None:
     """Operands are `[batch, sequence, heads, size]`."""
     query, key, value, *_ = called.operands
@@ -256,7 +263,7 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     ),
     (
         {"broadcast_to"}.__contains__,
-        Relation("{op} takes the dimensions that it gives, or 1", again=_broadcast_to),
+        Relation("{op} takes the dimensions that it gives, or 1", again=broadcast_to),
     ),
     (
         {"nn.batch_flatten"}.__contains__,

@@ -220,6 +220,14 @@ def calculated(operator: str, left: Values, right: Values) -> Values:
     return ANYTHING
 
 
+def quotient(left: Values, right: Values) -> Values:
+    """The values that `left / right` may have if both are whole numbers: there is no remainder."""
+    one, other = left.only(), right.only()
+    if is_number(one) and is_number(other) and other != 0:
+        return one_of((int(one // other),))
+    return calculated("/", left, right)
+
+
 def _stepping(operator: str, left: Values, right: Values, result: Values) -> Values:
     """`result` with the remainder that `left operator right` leaves if both are whole."""
     if not result.whole:

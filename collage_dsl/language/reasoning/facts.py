@@ -17,6 +17,7 @@ from collage_dsl.language.reasoning.domain import (
     has_element,
     is_whole,
     one_of,
+    quotient,
 )
 from collage_dsl.language.reasoning.numbers import of_dtypes
 from collage_dsl.language.reasoning.terms import Term
@@ -302,6 +303,17 @@ def _is_related(term: Term) -> bool:
     return isinstance(term, _RELATED)
 
 
+def _is_count(expression: Expression) -> bool:
+    """Whether it is a whole number that nobody can write as 2.0."""
+    match expression:
+        case Constant(int()) | Rank() | DimAt() | Size() | Bytes() | Uses():
+            return True
+        case Calculate(_, left, right):
+            return _is_count(left) and _is_count(right)
+        case _:
+            return False
+
+
 def values_of(way: Facts, expression: Node) -> Values:
     """The values that `expression` may have."""
     match expression:
@@ -320,6 +332,9 @@ def values_of(way: Facts, expression: Node) -> Values:
             squared = values_of(way, left)
             return calculated("*", squared, squared).meet(between(0, inf))
         case Calculate(operator, left, right):
-            return calculated(operator, values_of(way, left), values_of(way, right))
+            sides = values_of(way, left), values_of(way, right)
+            if operator == "/" and _is_count(left) and _is_count(right):
+                return quotient(*sides)
+            return calculated(operator, *sides)
         case _:
             return ANYTHING

@@ -86,6 +86,9 @@ def count_elements(facts: Facts, name: str) -> None:
         known = prod(_numbers(facts, [DimAt(name, axis) for axis in of_end]))
         if facts.possible:
             facts.narrow(Size(name), divided_by(known, 0) if known else one_of((0,)))
+    least, most = facts.of(Size(name)).bounds()
+    for axis in axes if least >= 1 else ():
+        facts.narrow(DimAt(name, axis), between(1, most))
 
 
 def _multiply(facts: Facts, name: str, dims: Sequence[DimAt]) -> None:
@@ -103,11 +106,12 @@ def _multiply(facts: Facts, name: str, dims: Sequence[DimAt]) -> None:
 
 
 def multiply(facts: Facts, whole: str, part: str) -> None:
-    """Add that `whole` has a multiple of the elements of `part`, if that is asked."""
-    if Size(whole) in facts.known and facts.possible:
+    """Add that `whole` has a multiple of the elements of `part`, if both are asked or known."""
+    if facts.possible and (Size(part) in facts.known or facts.of(Rank(part)).only() is not None):
         count_elements(facts, part)
         only = facts.of(Size(part)).only()
-        if isinstance(only, int) and only > 0:
+        if isinstance(only, int) and only > 0 and facts.possible:
+            count_elements(facts, whole)
             facts.narrow(Size(whole), divided_by(only, 0))
 
 

@@ -5,6 +5,7 @@ from math import inf
 
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import operators
+from collage_dsl.language.reasoning.dimension_relations import broadcast_to
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.rank_relations import REDUCTIONS, differ
 from collage_dsl.language.reasoning.relations import Claim, Relation, broadcasts, keeps_shape
@@ -25,6 +26,7 @@ def path_claims(paths: Sequence[Called], *, of_operators: bool) -> Iterator[Clai
             yield Claim(_SHAPE, path)
         elif all(_keeps(op) or broadcasts(op) for op in ops):
             yield Claim(_NO_LOWER, path)
+            yield Claim(_BROADCAST, path)
         elif all(_keeps(op) or op in REDUCTIONS for op in ops):
             yield Claim(_NO_HIGHER, path)
 
@@ -57,4 +59,5 @@ def _no_higher(called: Called, facts: Facts) -> None:
 _SHAPE = Relation("a path of {op} keeps the shape", once=_same_shape)
 _RANK = Relation("a path of {op} keeps the rank", once=_same_rank)
 _NO_LOWER = Relation("a path of {op} gives the same rank or a higher one", again=_no_lower)
+_BROADCAST = Relation("a path of {op} keeps dimensions that are not 1", again=broadcast_to)
 _NO_HIGHER = Relation("a path of {op} gives the same rank or a lower one", again=_no_higher)

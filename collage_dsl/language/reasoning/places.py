@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from collage_dsl.language.reasoning.domain import Values, between, one_of
 from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.knowing import count_elements
 from collage_dsl.rules.condition import (
     OPPOSITE,
     And,
@@ -64,7 +65,7 @@ def _may_hold(operator: Comparison, places: Values, number: int) -> bool:
 def no_elements(way: Facts, condition: Expression) -> None:
     """Add that a condition which holds for no element holds for each: there are none."""
     for name in dict.fromkeys(_constants(condition)):
-        way.count_elements(name)
+        count_elements(way, name)
         way.narrow(Size(name), one_of((0,)))
 
 

@@ -213,6 +213,11 @@ def _reduced(called: Called, facts: Facts) -> None:
         if axes and keeps is None and not may_be_equal(facts, Rank(data), Rank(name)):
             facts.narrow(called.attribute("keepdims"), one_of((False,)))
             keeps = False
+        if axes and keeps is None:
+            _, most = facts.of(Rank(data)).bounds()
+            if facts.of(Rank(name)).bounds()[0] > most - len(axes):
+                facts.narrow(called.attribute("keepdims"), one_of((True,)))
+                keeps = True
         known = 0 if keeps is True else len(axes) if axes is not None and keeps is False else None
         least, most = (0, inf) if known is None else (known, known)
         differ(facts, data, name, least, most)

@@ -26,7 +26,7 @@ from collage_dsl.printable import printable, well_formed
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _KEYWORDS = frozenset({"const", "false", "graph", "none", "return", "true"})
-_MOST_ELEMENTS = 16
+_MOST_ELEMENTS, _MOST_FILLED = 16, 512
 """Larger constants are written without their values."""
 
 
@@ -190,7 +190,7 @@ def _value(node: Node, filled: bool) -> str:
     written = node.value.ravel().tolist()  # type: ignore[attr-defined]
     if filled and size > 1 and len(set(written)) == 1:
         written = written[:1]
-    if len(written) > _MOST_ELEMENTS:
+    if len(written) > (_MOST_FILLED if filled else _MOST_ELEMENTS):
         return ""
     if not all(map(_can_be_written, written)):
         return ""
