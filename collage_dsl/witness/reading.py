@@ -128,7 +128,10 @@ class Reading:
                 may_turn = is_commutative(op) and len(of) == 2 and not operand.ordered
                 if may_turn and self.tape.rarely(1):
                     of = of[::-1]
-                return self.add(Part(operand, of, op, use))
+                part = Part(operand, of, op, use)
+                same = [at for at, each in enumerate(self.parts) if replace(each, name="") == part]
+                chosen = self.tape.rarely(len(same))
+                return same[chosen - 1] if chosen else self.add(part)
             case PatternCall(operands=inner, optional=optional):
                 if optional and self.tape.choose(2):
                     return self.read(use, inner[0])

@@ -146,15 +146,15 @@ def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
                 near_all(way, one, values_of(way, other), tolerance)
         case Within() | Near():
             know(way, condition)
-        case All(inner) if holds:
+        case All(inner):
             for place in asked_places(inner):
                 way.narrow(Rank(place.of), with_axis(place.axis))
-            if way.possible and (left := with_known_places(way, inner)) != Constant(False):
+            if not holds:
+                way.possible &= not (isinstance(inner, Near) and inner.left == inner.right)
+            elif way.possible and (left := with_known_places(way, inner)) != Constant(False):
                 _assume_of_all(way, left)
             elif way.possible:
                 no_elements(way, inner)
-        case All(Near(left, right)) if left == right:
-            way.possible = False
 
 
 def _assume_of_all(way: Facts, condition: Expression) -> None:

@@ -5,7 +5,7 @@ from itertools import combinations, pairwise
 from math import inf, prod
 
 from collage_dsl.language.reasoning.alternatives import is_one_of
-from collage_dsl.language.reasoning.domain import between, one_of
+from collage_dsl.language.reasoning.domain import between, divided_by, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.knowing import count_elements, multiply
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
@@ -236,6 +236,17 @@ def _attention(called: Called, facts: Facts) -> None:
     facts.equal(DimAt(called.result, 3), DimAt(value, 3))
 
 
+def _heads(called: Called, facts: Facts) -> None:
+    """The heads of the query are a multiple of those of the keys and of the values."""
+    query, *others = (DimAt(name, 2) for name in called.operands[:3])
+    for other in others:
+        only, (least, _) = facts.of(other).only(), facts.of(other).bounds()
+        if isinstance(only, int) and only > 0:
+            facts.narrow(query, divided_by(only, 0))
+        if 0 not in facts.of(query):
+            facts.narrow(query, between(least, inf))
+
+
 def _biased(called: Called, facts: Facts) -> None:
     """The bias is `[batch, heads, sequence, sequence of the keys]`; all but the last may be 1."""
     query, key, _, bias = called.operands
@@ -256,6 +267,10 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     (
         {"nn.attention", "nn.attention_bias"}.__contains__,
         Relation("{op} takes `[batch, sequence, heads, size]` three times", once=_attention),
+    ),
+    (
+        {"nn.attention", "nn.attention_bias"}.__contains__,
+        Relation("{op} takes a multiple of the heads of the keys as heads", again=_heads),
     ),
     (
         {"nn.attention_bias"}.__contains__,

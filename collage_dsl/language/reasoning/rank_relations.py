@@ -139,8 +139,9 @@ def _same_rank(called: Called, facts: Facts) -> None:
 
 
 def _same_rank_along_axis(called: Called, facts: Facts) -> None:
-    if is_none(called, facts, "axis"):
-        facts.narrow(Rank(called.result), one_of((1,)))
+    result, data = Rank(called.result), Rank(called.operands[0])
+    if is_none(called, facts, "axis") or not may_be_equal(facts, result, data):
+        facts.narrow(result, one_of((1,)))
     elif called.attribute("axis") in facts.known:
         _same_rank(called, facts)
     else:
