@@ -155,19 +155,29 @@ def _conditions(
         where: Where, expression: Expression, span: Span, *, at_call: bool = False
     ) -> Condition:
         said = written.said.get(id(where))
-        is_implied = said is not None or id(where) in known
-        return Condition(expression, span, is_implied, size_of(expression), said, at_call)
+        kept = _of_elements(expression, calls)
+        is_implied = said is not None or id(where) in known or kept != expression
+        return Condition(kept, span, is_implied, size_of(kept), said, at_call)
 
     for call in calls:
         if not call.call.optional:
             for where in call.call.attributes:
                 expression = _named(_numbered(where.condition, call), names, calls)
-                if where.span is not None and _has_elements(expression, calls):
+                if where.span is not None:
                     yield condition(where, expression, where.span, at_call=True)
     for where in written.pattern.conditions:
         expression = _named(where.condition, names, calls)
-        if where.span is not None and _has_elements(expression, calls):
+        if where.span is not None:
             yield condition(where, expression, where.span)
+
+
+def _of_elements(expression: Expression, calls: Sequence[Called]) -> Expression:
+    """`expression` without the parts that also hold for a list that has no elements."""
+    match expression:
+        case And(left, right):
+            return And(_of_elements(left, calls), _of_elements(right, calls))
+        case _:
+            return expression if _has_elements(expression, calls) else Constant(True)
 
 
 def _has_elements(expression: Expression, calls: Sequence[Called]) -> bool:
