@@ -10,7 +10,7 @@ from collage_dsl.language.inference.infer import infer
 from collage_dsl.language.inference.shapes import Call as InferredCall
 from collage_dsl.language.inference.shapes import MismatchError
 from collage_dsl.language.inference.taken import refused
-from collage_dsl.rules.condition import DimAt, Rank
+from collage_dsl.rules.condition import DimAt, Dtype, Rank
 from collage_dsl.rules.pattern import Call, FieldOf, ListOf, Number, TupleOf
 from collage_dsl.witness.literals import literal_node, literals
 from collage_dsl.witness.reading import Part
@@ -93,7 +93,8 @@ def _results(state: State, at: int, part: Part, inferred: Type) -> Iterator[tupl
         if after is not None:
             yield after, inferred
     if is_open:
-        given = state if inferred.dtype == "unknown" else state.typed(name, inferred)
+        has_dtype = inferred.dtype != "unknown" and any(operators()[part.op].dtypes)
+        given = state.typed(name, inferred) if has_dtype else state
         if given is not None:
             yield from tensors(given, name)
 
@@ -126,8 +127,8 @@ def _few(found: Iterator[tuple[State, TensorType]]) -> Iterator[tuple[State, Ten
 
 
 def _is_asked(state: State, name: str) -> bool:
-    """Whether the shape of a value matters to a condition."""
-    asked = (term.of for term in state.facts.known if isinstance(term, Rank | DimAt))
+    """Whether the dtype or the shape of a value matters to a condition."""
+    asked = (term.of for term in state.facts.known if isinstance(term, Dtype | Rank | DimAt))
     return name in asked
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from collage_dsl.language.reasoning.differences import Difference
+from collage_dsl.language.reasoning.differences import ZERO, Difference
 from collage_dsl.language.reasoning.domain import (
     Values,
     is_number,
@@ -210,6 +210,8 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
     is_exact = not rounding_of(way, left, right) and not rounding_of(way, right, left)
     if way.possible and is_exact and (found := _difference(way, operator, left, right)):
         way.differ(found)
+        if isinstance(found.left, _TERMS) and found.right is ZERO and way.possible:
+            bound(way, found.operator, found.left, Constant(found.number))
     if isinstance(left, _TERMS) and isinstance(right, _TERMS):
         if way.first(left) == way.first(right):
             way.possible &= operator in ("==", "<=", ">=")

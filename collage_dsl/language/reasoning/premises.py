@@ -33,12 +33,14 @@ from collage_dsl.rules.condition import (
     And,
     Attr,
     AttrOf,
+    Compare,
     Constant,
     Each,
     Expression,
     Has,
     Shape,
     Where,
+    Within,
     parts,
     rebuilt,
 )
@@ -172,12 +174,19 @@ def _conditions(
 
 
 def _of_elements(expression: Expression, calls: Sequence[Called]) -> Expression:
-    """`expression` without the parts that also hold for a list that has no elements."""
+    """
+    `expression` without the parts that also hold for a list that has no elements; of these, only
+    that there is a list.
+    """
     match expression:
         case And(left, right):
             return And(_of_elements(left, calls), _of_elements(right, calls))
+        case _ if _has_elements(expression, calls):
+            return expression
+        case Compare(_, Each(Attr(name))) | Within(Each(Attr(name))):
+            return Has(name)
         case _:
-            return expression if _has_elements(expression, calls) else Constant(True)
+            return Constant(True)
 
 
 def _has_elements(expression: Expression, calls: Sequence[Called]) -> bool:

@@ -220,8 +220,16 @@ def _reduced(called: Called, facts: Facts) -> None:
                 facts.narrow(called.attribute("keepdims"), one_of((True,)))
                 keeps = True
         known = 0 if keeps is True else len(axes) if axes is not None and keeps is False else None
+        if known is None and _reduces_one(called) and 0 not in facts.of(Rank(name)):
+            differ(facts, data, name, 0, 1)
+            continue
         least, most = (0, inf) if known is None else (known, known)
         differ(facts, data, name, least, most)
+
+
+def _reduces_one(called: Called) -> bool:
+    """Whether the operators take out one dimension, or else all."""
+    return all(operators()[op].attrs["axis"] == "int" for op in called.call.ops)
 
 
 def _reduced_to_one(called: Called, facts: Facts) -> None:
@@ -256,7 +264,15 @@ def _product_rank(called: Called, facts: Facts) -> None:
     if isinstance(left, int) and isinstance(right, int):
         rank = max(left, right) if min(left, right) > 1 else max(left, right) - 1
         facts.narrow(Rank(called.result), one_of((rank,)))
-    most = max(facts.of(Rank(name)).bounds()[1] for name in called.operands)
+    bounds = [facts.of(Rank(name)).bounds() for name in called.operands]
+    facts.narrow(Rank(called.result), between(max(low for low, _ in bounds) - 1, inf))
+    for name in called.operands:
+        facts.narrow(Rank(name), between(-inf, facts.of(Rank(called.result)).bounds()[1] + 1))
+    if all(low > 1 for low, _ in bounds):
+        for name in called.operands:
+            differ(facts, called.result, name, 0, inf)
+        is_one_of(facts, Rank(called.result), list(map(Rank, called.operands)))
+    most = max(high for _, high in bounds)
     if most < inf:
         facts.narrow(Rank(called.result), between(-inf, most))
     one, other = (facts.first(Rank(name)) for name in called.operands)
