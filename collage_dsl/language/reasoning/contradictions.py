@@ -240,6 +240,9 @@ class _Checker:
         last = found[-1]
         if self.exclusion.is_tired or not isinstance(last, Condition):
             return
+        if not any(each in given for each in found):
+            self.contradiction(found)
+            return
         said = assumed([each for each in found if each in given])
         what = "this call never matches" if last in given else "this never holds"
         message = f"{what} where {said}, as is usual"
