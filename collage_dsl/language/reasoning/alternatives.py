@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from collage_dsl.language.reasoning.differences import Difference
-from collage_dsl.language.reasoning.domain import hull
+from collage_dsl.language.reasoning.domain import Values, hull
 from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.terms import Term
 from collage_dsl.rules.condition import DimAt, Rank
 
 Count = Rank | DimAt
@@ -17,20 +18,27 @@ def is_one_of(facts: Facts, term: Count, others: Sequence[Count]) -> None:
     """
     if not facts.possible:
         return
-    left = {facts.first(other): other for other in others if may_be_equal(facts, term, other)}
+    first = facts.first(term)
+    values = facts.of_first(first)
+    known = {other: facts.of_first(other) for other in map(facts.first, others)}
+    left = [other for other in known if _may_be(facts, first, values, other, known[other])]
     facts.possible &= bool(left)
     if len(left) == 1:
-        facts.equal(term, *left.values())
-    elif left:
-        facts.narrow(term, hull(map(facts.of, left)))
+        facts.equal(first, left[0])
+    elif any(known[other] is not values for other in left):
+        facts.narrow(first, hull(known[other] for other in left))
 
 
 def may_be_equal(facts: Facts, term: Count, other: Count) -> bool:
     one, two = facts.first(term), facts.first(other)
-    if one == two:
+    return _may_be(facts, one, facts.of_first(one), two, facts.of_first(two))
+
+
+def _may_be(facts: Facts, one: Term, values: Values, other: Term, others: Values) -> bool:
+    if one == other:
         return True
-    if facts.of_first(one).meet(facts.of_first(two)).is_empty:
+    if values is not others and values.meet(others).is_empty:
         return False
-    if one not in facts.differences or two not in facts.differences:
+    if one not in facts.differences or other not in facts.differences:
         return True
-    return facts.differences.copy().add(Difference(one, "==", two, 0))
+    return facts.differences.may_add(Difference(one, "==", other, 0))

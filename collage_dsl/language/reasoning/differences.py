@@ -86,6 +86,17 @@ class Differences:
             return False
         return all(map(self._can_differ, self.unequal))
 
+    def may_add(self, equality: Difference) -> bool:
+        """Whether values are possible with `equality`, a difference with `==` of known nodes."""
+        if self._is_now(equality) and not any(map(self._is_now, self.unequal)):
+            return True
+        return self.copy().add(equality)
+
+    def _is_now(self, difference: Difference) -> bool:
+        """Whether the two nodes have, by now, values that differ by just the number."""
+        right = self.values[difference.right]
+        return self.values[difference.left] == _sum(right, (difference.number, 0))
+
     def _bound(self, left: Node, right: Node, most: Bound) -> bool:
         known = self.bounds[right].get(left)
         if known is not None and known <= most:
@@ -95,8 +106,7 @@ class Differences:
 
     def _can_differ(self, unequal: Difference) -> bool:
         """Whether values are possible for which `unequal` holds, by itself."""
-        left, right = self.values[unequal.left], self.values[unequal.right]
-        if left != _sum(right, (unequal.number, 0)):
+        if not self._is_now(unequal):
             return True
         return any(self._lower(*bound) for bound in unequal.bounds())
 

@@ -1,7 +1,7 @@
 """What is known of the values of a pattern, in one way in which its conditions can hold."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 
 from collage_dsl.language.reasoning.differences import Difference, Differences, Node, limits
@@ -132,16 +132,19 @@ class Facts:
     def first(self, term: Term) -> Term:
         """The term that represents all terms equal to this one."""
         if isinstance(term, _OF_SHAPE):
-            term = self.from_the_front(self.of_shape(term))
+            term = self.of_shape(term)
+            if isinstance(term, DimAt) and term.axis < 0:
+                term = self.from_the_front(term)
         while (equal := self.same.get(term)) is not None:
             term = equal
         return term
 
     def of_shape(self, term: Rank | DimAt | Size) -> Rank | DimAt | Size:
         """The same fact about the value that represents all values of this shape."""
-        if term.of in self.shapes:
-            return replace(term, of=self.representative(term.of))
-        return term
+        if term.of not in self.shapes:
+            return term
+        name = self.representative(term.of)
+        return DimAt(name, term.axis) if isinstance(term, DimAt) else type(term)(name)
 
     def representative(self, name: str) -> str:
         """The value that represents all values with the shape of `name`."""
@@ -170,14 +173,13 @@ class Facts:
         dims = (term for term in (*self.known, *self.values, *self.same) if isinstance(term, DimAt))
         return sorted({dim.axis for dim in dims if self.representative(dim.of) in of})
 
-    def from_the_front(self, term: Term) -> Term:
+    def from_the_front(self, term: DimAt) -> DimAt:
         """
         Count the axis from the front if the rank is known: `dim(x, -1)` is `dim(x, 3)` at rank 4.
         """
-        if isinstance(term, DimAt) and term.axis < 0:
-            rank = self.of(Rank(term.of)).only()
-            if isinstance(rank, int) and rank + term.axis >= 0:
-                return DimAt(term.of, rank + term.axis)
+        rank = self.of(Rank(term.of)).only()
+        if isinstance(rank, int) and rank + term.axis >= 0:
+            return DimAt(term.of, rank + term.axis)
         return term
 
     def count_axes_from_the_front(self, rank: Rank, number: int) -> None:

@@ -1,6 +1,7 @@
 """Report expectations of a test that can never hold, and those that always do."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import inf
 
 from collage_dsl.diagnostics import Note
@@ -22,6 +23,9 @@ from collage_dsl.language.resolve.questions import (
 from collage_dsl.rules import FusionSpec
 
 _MOST_NOTES = 3
+
+_extent = lru_cache(maxsize=64)(extent)
+"""`extent`, which many expectations ask of the same rule."""
 
 _OUTSIDE = (Form.INPUT, Form.CONSTANT, Form.LITERAL)
 
@@ -130,7 +134,7 @@ def _zero(question: Question, asked: Asked) -> str:
             if outside:
                 return f"{listed(outside, 'and')} is no call, so that no candidate has it"
             asks = 0 if graph is None else len(names.intersection(_calls(graph)))
-            bounds = extent(spec.rule)
+            bounds = _extent(spec.rule)
             if graph is not None and bounds and not bounds.least <= asks <= _most(spec, bounds):
                 return f"a candidate of `{spec.name}` has {_number(spec, bounds)}, not {asks}"
     return ""
