@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collage_dsl.graph import Graph, Kind, Measuring, Toolchain, Tuning
+from collage_dsl.graph.tuning import TUNED
 from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language import format_graph, load, parse_graph, to_text
 from collage_dsl.language.reasoning.pattern_shape import always_there
@@ -352,10 +353,12 @@ measures = st.tuples(times, times).flatmap(
         st.floats(0, 0.5, exclude_min=True),
     )
 )
+native_variants = st.lists(st.sampled_from(list(NATIVE_VARIANTS)), unique=True)
 makers = st.one_of(
+    st.tuples(st.none(), native_variants, st.just(Tuning())),
     st.tuples(
         st.none(),
-        st.lists(st.sampled_from(list(NATIVE_VARIANTS)), unique=True),
+        native_variants.map(lambda names: list(dict.fromkeys([*names, TUNED]))) | st.just([]),
         st.builds(Tuning, st.integers(0, 100_000)),
     ),
     st.tuples(

@@ -156,7 +156,7 @@ def test_nearly_every_random_pattern_that_is_accepted_has_an_example() -> None:
         "pattern p(x) { y = broadcast(x, x); where size(y) > 64; yield y; }",
         "pattern p(x) { y = add(add(x, _), _); where uses(x) == 2; yield y; }",
         "pattern p(m, x) { y = where(m, x, m); where dtype(x) == f32; yield y; }",
-        "pattern p(x) { y = onnx.LpNormalization(x); where dtype(x) != dtype(y); yield y; }",
+        "pattern p(x) { y = onnx.EyeLike(x); where dtype(x) != dtype(y); yield y; }",
         "pattern p(x) { y = exp(x); where dim(y, 1) + dim(y, 2) == 3 and size(y) > 99; yield y; }",
         (
             "pattern p(x) { r = reshape(x, _); y = exp(r); where rank(r) == 3 and dim(r, 1) == 6; "
