@@ -269,6 +269,20 @@ def test_the_reasons_of_an_older_version_get_their_kinds(tmp_path: Path) -> None
             assert known.retried
 
 
+def test_a_schema_that_is_no_text_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "costs.sqlite"
+    with CostStore(path):
+        pass
+    content = path.read_bytes()
+    assert b"tablecostcost" in content
+    assert b"CREATE TABLE cost" in content
+    broken = content.replace(b"tablecostcost", b"table\xc1ostcost")
+    path.write_bytes(broken.replace(b"CREATE TABLE cost", b"CREATE TABLE (((("))
+
+    with pytest.warns(StoreWarning, match="was damaged"), CostStore(path) as store:
+        assert len(store) == 0
+
+
 def test_the_rows_of_a_damaged_store_of_an_older_version_can_be_read(tmp_path: Path) -> None:
     found: list[Sequence[object]] = []
 

@@ -96,7 +96,7 @@ def _rows(connection: sqlite3.Connection, statement: str) -> Iterator[Sequence[o
         for row in connection.execute(statement):
             if None not in row[:2] and not any(_is_broken(field) for field in row):
                 yield row
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter in a message of SQLite
         return
 
 
