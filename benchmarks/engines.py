@@ -78,7 +78,8 @@ def load_openvino(model: onnx.ModelProto, inputs: Inputs, threads: int) -> Loade
     try:
         compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", settings)
     except RuntimeError as error:
-        raise CannotLoadError("openvino cannot load it") from error
+        said = [line for line in str(error).splitlines() if line.strip()]
+        raise CannotLoadError(f"openvino cannot load it: {' '.join(said[-1:])}") from error
     request = compiled.create_infer_request()
     tensors = {name: openvino.Tensor(array, shared_memory=True) for name, array in inputs.items()}
     for name, tensor in tensors.items():

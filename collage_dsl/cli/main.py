@@ -5,7 +5,6 @@ Each command imports what it needs, so that `collage check` starts fast.
 """
 
 import atexit
-import gc
 import signal
 import sys
 from collections.abc import Callable
@@ -28,9 +27,6 @@ from collage_dsl.printable import printable
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _FILE = click.Path(path_type=Path)
-
-_COLLECTED = 20_000
-"""After how many new objects Python looks for reference cycles. A command leaves few of them."""
 
 
 class _StrategyName(click.ParamType[str]):
@@ -956,7 +952,6 @@ def lsp(stdio: bool) -> None:
 
 def main() -> None:
     """Run the command line; the only place where exceptions become messages and exit codes."""
-    gc.set_threshold(_COLLECTED)
     open_standard_streams()
     show_ours()
     # What remains when Python ends is to clean up.
