@@ -102,14 +102,13 @@ class Knowledge:
     def settled(self, facts: Facts, said: Said) -> Facts | None:
         """`facts` with what follows from what is `said` and from operators; None if nothing can."""
         for _ in range(_MOST_ROUNDS):
-            before = facts.changes
             for condition in said:
                 if not assume([facts], condition):
                     return None
+            if not facts.news:
+                break
             if not related([facts], self.claims):
                 return None
-            if facts.changes == before:
-                break
         return facts
 
     def translated(self, condition: Condition) -> Expression:

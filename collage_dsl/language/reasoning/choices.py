@@ -76,7 +76,7 @@ class _Search:
         return self.left <= 0 or self.effort.choosing > MOST_CHOOSING
 
     def parts(self, written: WrittenOut) -> Iterator[OpenPart]:
-        return open_parts(written.pattern, self.alike)
+        return open_parts(written.pattern, written.required, self.alike)
 
     def check(self, whole: Span, findings: Findings) -> bool:
         """Report the ways in which parts never match; whether the pattern never matches."""

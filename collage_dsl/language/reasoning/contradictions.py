@@ -118,7 +118,8 @@ class _Checker:
                 self.contradiction((*before, condition))
                 return
         for condition in self.conditions:  # again, with the facts from later conditions
-            ways = self.related(assume(ways, condition.expression, most=self.most_ways))
+            ways = assume(ways, condition.expression, most=self.most_ways)
+        ways = self.related(ways)
         if not ways:
             self.contradiction((*self.claims, *self.conditions))
             return
@@ -234,7 +235,7 @@ class _Checker:
         """Warn of a condition that holds in no usual model, or a call that is in none."""
         given = tuple(usual(self.calls, self.conditions, ways))
         premises: tuple[Premise, ...] = (*self.claims, *given, *self.conditions)
-        if not given or not self.exclusion.contradicts(premises):
+        if not given or self.may_hold(ways, given) or not self.exclusion.contradicts(premises):
             return
         found = self.exclusion.needed(premises)
         last = found[-1]
@@ -249,6 +250,15 @@ class _Checker:
         others = [each for each in found[:-1] if each not in given]
         why = self.exclusion.why(found)
         self.findings.warning("W0319", last.span, message, why, notes_on(others))
+
+    def may_hold(self, ways: Sequence[Facts], given: Sequence[Condition]) -> bool:
+        """Whether some way is left in which `given` and all conditions hold."""
+        left = [way.copy() for way in ways]
+        for conditions in (given, self.conditions):
+            for condition in conditions:
+                left = assume(left, condition.expression, most=0)
+            left = self.related(left)
+        return bool(left)
 
     def is_of_one_call(self, found: Sequence[Premise]) -> bool:
         """Whether a pattern that is called says all this, so that it is reported there."""

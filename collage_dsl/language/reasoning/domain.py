@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil, floor, gcd, inf, lcm
 from typing import TypeGuard
 
@@ -135,6 +136,8 @@ class Values:
         )
 
     def _with_remainder(self, modulus: int, rest: int) -> "Values":
+        if modulus == 1:
+            return self
         common = gcd(self.modulus, modulus)
         if self.rest % common != rest % common:
             return NOTHING
@@ -152,12 +155,15 @@ NATURAL = Values(least=0, whole=True)
 COUNT = Values(least=1, whole=True)
 WHOLE = Values(whole=True)
 TRUTH = Values(frozenset({True, False}))
+TRUE = Values(frozenset({True}))
+FALSE = Values(frozenset({False}))
 
 
 def one_of(values: Iterable[Value]) -> Values:
     return Values(frozenset(values))
 
 
+@lru_cache(1024, typed=True)  # few are made often; `typed`, because 1 == 1.0
 def between(least: Number, most: Number, *, whole: bool = False) -> Values:
     return Values(least=least, most=most, whole=whole)
 

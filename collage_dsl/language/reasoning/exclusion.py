@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from collage_dsl.language.reasoning.assuming import MOST_WAYS, assume
 from collage_dsl.language.reasoning.contradiction_words import says
-from collage_dsl.language.reasoning.domain import one_of
+from collage_dsl.language.reasoning.domain import FALSE, TRUE
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.knowing import count
 from collage_dsl.language.reasoning.premises import Condition, Premise, Premises
@@ -65,9 +65,9 @@ class Exclusion:
         """The facts that follow from the operators alone."""
         facts = Facts(self.attributes, lists=self.premises.lists)
         for name in self.premises.there:
-            facts.narrow(Has(name), one_of((True,)))
+            facts.narrow(Has(name), TRUE)
         for name in self.premises.absent:
-            facts.narrow(Has(name), one_of((False,)))
+            facts.narrow(Has(name), FALSE)
         for claim in claims:
             claim.once(facts)
         return facts
@@ -148,25 +148,27 @@ def _broadcasts(premises: Sequence[Premise]) -> bool:
 def related(ways: list[Facts], claims: Sequence[Claim]) -> list[Facts]:
     """Add what operators say, in both orders, because a later call may affect an earlier one."""
     for way in ways:
-        if not way.is_related:
-            way.is_related = True
+        if way.news:
             count(way)
-            last = _last_change(claims, way)
-            _last_change(claims[last::-1] if last >= 0 else (), way)
+            said = _added(claims, way, way.news, [set()] * len(claims))
+            said = _added(claims[::-1], way, set(), said[::-1])
+            way.news = set().union(*said)
     return [way for way in ways if way.possible]
 
 
-def _last_change(claims: Sequence[Claim], way: Facts) -> int:
+def _added(
+    claims: Sequence[Claim], way: Facts, news: set[str], said: Sequence[set[str]]
+) -> list[set[str]]:
     """
-    Add what operators say. Gives the place of the last claim that added a fact, -1 if none did:
-    those after it have nothing to add before another fact is known.
+    Add what operators say that is about what is new: `news`, and `said` as soon as its claim is
+    reached. Gives the subjects of which each claim said more.
     """
-    last = -1
-    for at, claim in enumerate(claims):
-        if not way.possible:
-            break
-        before = way.changes
-        claim.again(way)
-        if way.changes != before:
-            last = at
-    return last
+    added = []
+    for claim, before in zip(claims, said, strict=True):
+        news |= before
+        way.news = set()
+        if way.possible and not news.isdisjoint(claim.subjects):
+            claim.again(way)
+        news |= way.news
+        added.append(way.news)
+    return added

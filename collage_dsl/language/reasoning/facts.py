@@ -37,7 +37,6 @@ from collage_dsl.rules.condition import (
     Rank,
     Size,
     Uses,
-    Value,
     ValueOf,
 )
 
@@ -47,8 +46,8 @@ _OF_SHAPE = (Rank, DimAt, Size)
 ELEMENTS = (ValueOf, Min, Max)
 """Terms that are about the elements of a constant."""
 
-_RELATED = (Attr, Each, Item, Has, Rank, DimAt, Dtype)
-"""Terms of which new facts let operators derive more."""
+_FIRST = (Attr, Each, Item, Has, Rank, DimAt, Dtype)
+"""Terms that represent those of other kinds that are equal to them."""
 
 
 @dataclass(slots=True)
@@ -66,16 +65,18 @@ class Facts:
     same: dict[Term, Term] = field(default_factory=dict)
     shapes: dict[str, str] = field(default_factory=dict)
     """Names of values that have the shape of another one."""
+    also_of: dict[Term | str, frozenset[str]] = field(default_factory=dict)
+    """The subjects of the terms that a term represents, and of values with the shape of a value."""
     known: set[Term] = field(default_factory=set)
     differences: Differences = field(default_factory=Differences)
     """How numbers compare, and with what they are compared."""
     possible: bool = True
     lists: frozenset[str] = frozenset()
     """Names of lists, whose items may be negative."""
-    is_related: bool = False
-    """Whether what operators say (relations.py) has been applied to all that is known."""
-    changes: int = 0
-    """How often the values of a term, or what is equal, have changed."""
+    news: set[str] = field(default_factory=set)
+    """
+    The subjects of which more is known since what operators say (relations.py) was last applied.
+    """
     dims: Values = NATURAL
     """The values that dimensions and numbers of elements may have before any condition."""
     mismatch: str = ""
@@ -84,12 +85,12 @@ class Facts:
     def copy(self) -> "Facts":
         """A copy that can be changed independently. `self` must be possible."""
         values, same, shapes = dict(self.values), dict(self.same), dict(self.shapes)
-        known = set(self.known)
+        also_of, known = dict(self.also_of), set(self.known)
         differences = self.differences.copy()
         return Facts(
-            *(self.attributes, values, same, shapes, known, differences),
+            *(self.attributes, values, same, shapes, also_of, known, differences),
             lists=self.lists,
-            is_related=self.is_related,
+            news=set(self.news),
             dims=self.dims,
         )
 
@@ -132,7 +133,8 @@ class Facts:
     def first(self, term: Term) -> Term:
         """The term that represents all terms equal to this one."""
         if isinstance(term, _OF_SHAPE):
-            term = self.of_shape(term)
+            if term.of in self.shapes:
+                term = self.of_shape(term)
             if isinstance(term, DimAt) and term.axis < 0:
                 term = self.from_the_front(term)
         while (equal := self.same.get(term)) is not None:
@@ -141,8 +143,6 @@ class Facts:
 
     def of_shape(self, term: Rank | DimAt | Size) -> Rank | DimAt | Size:
         """The same fact about the value that represents all values of this shape."""
-        if term.of not in self.shapes:
-            return term
         name = self.representative(term.of)
         return DimAt(name, term.axis) if isinstance(term, DimAt) else type(term)(name)
 
@@ -164,8 +164,13 @@ class Facts:
         for axis in sorted(axes):
             self.equal(DimAt(one, axis), DimAt(other, axis))
         self.shapes[other] = one
-        self.changes += 1
-        self.is_related = False
+        alike = self.subjects(Rank(one)) | self.subjects(Rank(other))
+        self.also_of[one] = alike
+        for term in [term for term in self.same if isinstance(term, DimAt)]:
+            if term.of in (one, other):
+                first = self.first(term)
+                self.also_of[first] = self.subjects(first) | alike
+        self.news |= alike
 
     def asked_axes(self, names: Iterable[str]) -> list[int]:
         """The axes of values of which anything was asked or is known, in order."""
@@ -190,20 +195,6 @@ class Facts:
             if self.first(Rank(end.of)) == rank and end not in self.same:
                 self.unite(self.first(DimAt(end.of, number + end.axis)), end)
 
-    def may_be(self, expression: Expression, value: Value) -> bool:
-        """
-        Whether `expression` can be `value`: a quick test that may miss cases.
-
-        It decides only terms whose value does not affect other terms.
-        """
-        if not isinstance(expression, Dtype | Attr) or _is_related(self.first(expression)):
-            return False
-        if isinstance(expression, Attr) and (value is not None) not in self.of(
-            Has(expression.name)
-        ):
-            return False
-        return value is None or value in self.of(expression)
-
     def narrow(self, term: Term, values: Values) -> None:
         first = self.first(term)
         before = self.of_first(first)
@@ -215,7 +206,7 @@ class Facts:
 
     def set(self, first: Term, values: Values) -> None:
         """Store `values` for `first`, a term that represents itself."""
-        self.changes += 1
+        self.news |= self.subjects(first)
         self.values[first] = values
         self.possible &= not values.is_empty
         if first in self.differences and self.possible:
@@ -227,8 +218,6 @@ class Facts:
                 self.match_element(attribute, index)
             case Rank() if self.possible and isinstance(number := values.only(), int):
                 self.count_axes_from_the_front(first, number)
-        if _is_related(first):
-            self.is_related = False
 
     def match_elements(self, attribute: Attr) -> None:
         """
@@ -256,14 +245,22 @@ class Facts:
         if len(left) < len(lists):
             self.set(first, self.of_first(first).meet(one_of(left)))
 
+    def subjects(self, first: Term) -> frozenset[str]:
+        """What `first` and the terms that it represents are about."""
+        found = self.also_of.get(first, frozenset()) | {subject_of(first)}
+        if isinstance(first, _OF_SHAPE):
+            found |= self.also_of.get(first.of, frozenset())
+        return found
+
     def equal(self, left: Term, right: Term) -> None:
         self.unite(self.first(left), self.first(right))
 
     def unite(self, one: Term, other: Term) -> None:
         """Add that two terms are equal that represent themselves."""
         if one != other:
-            if _is_related(other) and not _is_related(one):
+            if isinstance(other, _FIRST) and not isinstance(one, _FIRST):
                 one, other = other, one
+            self.also_of[one] = self.subjects(one) | self.subjects(other)
             both = self.of_first(one).meet(self.of_first(other))
             self.values.pop(other, None)
             self.same[other] = one
@@ -291,18 +288,27 @@ def with_axis(axis: int) -> Values:
     return between(axis + 1 if axis >= 0 else -axis, inf)
 
 
+def subject(name: str) -> str:
+    """
+    What a name of a value or an attribute is about: for an attribute the number of its call, for
+    most values their name.
+    """
+    return name.partition(".")[0]
+
+
+def subject_of(term: Term) -> str:
+    match term:
+        case Attr(name):
+            return subject(name)
+        case Each(attribute) | Item(attribute):
+            return subject(attribute.name)
+        case _:
+            return subject(term.of)
+
+
 def typed(name: str) -> str:
     """The name of whether a value is a tensor, which has a dtype and a shape."""
     return f"{name}.type"
-
-
-def _is_related(term: Term) -> bool:
-    """
-    Whether new facts on `term` let operators derive more.
-
-    Such a term represents the terms equal to it.
-    """
-    return isinstance(term, _RELATED)
 
 
 def _is_count(expression: Expression) -> bool:

@@ -5,6 +5,7 @@ from math import gcd, prod
 
 from collage_dsl.language.reasoning.differences import Difference
 from collage_dsl.language.reasoning.domain import (
+    TRUE,
     Number,
     between,
     divided_by,
@@ -39,16 +40,18 @@ _MOST_FACTORS = 8
 def know(facts: Facts, expression: Expression) -> None:
     """Record that all terms of `expression` are known."""
     for term in terms(expression):
-        facts.known.add(term)
+        if term not in facts.known:
+            facts.known.add(term)
+            facts.news |= facts.subjects(facts.first(term))
         if isinstance(term, Has):
             continue
         if isinstance(term, Attr | Each | Item):
             name = term.name if isinstance(term, Attr) else term.attribute.name
-            facts.narrow(Has(name), one_of((True,)))
+            facts.narrow(Has(name), TRUE)
             continue
-        facts.narrow(Has(term.of), one_of((True,)))
+        facts.narrow(Has(term.of), TRUE)
         if (has_type := Has(typed(term.of))) in facts.values and not isinstance(term, Uses):
-            facts.narrow(has_type, one_of((True,)))
+            facts.narrow(has_type, TRUE)
         if isinstance(term, DimAt):
             facts.narrow(Rank(term.of), with_axis(term.axis))
         if isinstance(term, DimAt | Size | Bytes):

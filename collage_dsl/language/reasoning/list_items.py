@@ -78,9 +78,5 @@ class ListItems:
             self.findings.warning("W0331", each.span, message, "remove it from the list", notes)
 
     def is_vain(self, ways: Sequence[Facts], chosen: Condition) -> bool:
-        match chosen.expression:
-            case Compare(left=value, right=Constant(choice)):
-                if any(way.may_be(value, choice) for way in ways):
-                    return False
         copies = [way.copy() for way in ways]
         return not related(assume(copies, chosen.expression), self.claims)

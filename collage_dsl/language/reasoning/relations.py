@@ -53,9 +53,14 @@ class Claim:
     def says(self) -> str:
         return self.relation.says.format(op=f"`{self.ops[0]}`")
 
+    @property
+    def subjects(self) -> frozenset[str]:
+        return self.called.subjects
+
     def once(self, facts: Facts) -> None:
         if self.relation.once is not None:
             self.relation.once(self.called, facts)
+        facts.news |= self.subjects
 
     def again(self, facts: Facts) -> None:
         if self.relation.again is not None:

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 
 from collage_dsl.language.reasoning.attribute_ranges import ranges
 from collage_dsl.language.reasoning.domain import Values
+from collage_dsl.language.reasoning.facts import subject
 from collage_dsl.rules.condition import Attr
 from collage_dsl.rules.pattern import (
     Call,
@@ -26,7 +28,7 @@ _LARGEST = 2**53
 """Larger whole numbers are not exact where they are stored as floats."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for the cached property
 class Called:
     """
     A call that is part of every match, with the names of its value and its operands.
@@ -49,6 +51,14 @@ class Called:
     def results(self) -> Mapping[int, str]:
         """The tensors that it gives, as far as the pattern names them, by their place."""
         return self.names.fields.get(self.result) or {0: self.result}
+
+    @cached_property
+    def subjects(self) -> frozenset[str]:
+        """What facts about the call are about, its attributes and all values that it names."""
+        given = (name for at in range(len(self.operands)) for name in self.tensors(at))
+        fields = self.names.fields.get(self.result, {}).values()
+        names = (self.result, *fields, *self.operands, *given)
+        return frozenset(map(subject, names)) | {str(self.number)}
 
     def tensors(self, at: int) -> tuple[str, ...]:
         """The operand at the place `at`, or the tensors of the tuple that is written there."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.kinds_of_calls import Alike, of_operators
-from collage_dsl.language.reasoning.pattern_shape import always_there
 from collage_dsl.rules.parts import written_operands
 from collage_dsl.rules.pattern import (
     Anything,
@@ -61,16 +60,16 @@ class OpenPart:
         return replace(pattern, bindings=tuple(bindings))
 
 
-def open_parts(pattern: Pattern, alike: Alike | None = None) -> Iterator[OpenPart]:
+def open_parts(
+    pattern: Pattern, required: frozenset[str], alike: Alike | None = None
+) -> Iterator[OpenPart]:
     """
-    The parts of what is in every match of `pattern`. Calls by kind are parts if it is said which
-    operators are `alike`.
+    The parts of what is in every match of `pattern`, the values that are `required`. Calls by kind
+    are parts if it is said which operators are `alike`.
     """
-    results = (pattern.result, *pattern.others)
-    always = always_there(pattern.parameters, pattern.bindings, results)
     found = _Parts(alike, {binding.name: binding.value for binding in pattern.bindings})
     for binding in pattern.bindings:
-        if binding.name in always:
+        if binding.name in required:
             for each in found.of(binding.value):
                 yield replace(each, binding=binding)
 

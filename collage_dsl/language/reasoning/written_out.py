@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from operator import is_
 
 from collage_dsl.language.reasoning.pattern_shape import always_there
 from collage_dsl.language.reasoning.terms import renamed
@@ -98,11 +99,12 @@ class _Writer:
         """`operand` with calls written out. `prefix` is that of its names, `place` of the call."""
         match operand:
             case Reference(name):
-                return Reference(prefix + name)
+                return Reference(prefix + name) if prefix else operand
             case Call(operands=operands, attributes=attributes, optional=optional):
                 inside = self.operands(operands, prefix, place, only_first=optional)
                 if place is None:
-                    return replace(operand, operands=inside)
+                    is_same = all(map(is_, inside, operands))
+                    return operand if is_same else replace(operand, operands=inside)
                 return replace(
                     operand,
                     operands=inside,
