@@ -1,8 +1,9 @@
 """Derive what several conditions of a pattern together say about its values."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import partial
 
-from collage_dsl.language.reasoning.differences import ZERO, Difference
+from collage_dsl.language.reasoning.differences import ZERO, Difference, Node
 from collage_dsl.language.reasoning.domain import (
     Values,
     is_number,
@@ -10,7 +11,7 @@ from collage_dsl.language.reasoning.domain import (
 )
 from collage_dsl.language.reasoning.facts import Facts, values_of, with_axis
 from collage_dsl.language.reasoning.knowing import count_elements, know, order_elements
-from collage_dsl.language.reasoning.linear import difference
+from collage_dsl.language.reasoning.linear import MIRRORED, difference
 from collage_dsl.language.reasoning.narrowing import bound, narrow, near, near_all, rounding_of
 from collage_dsl.language.reasoning.places import no_elements, with_known_places
 from collage_dsl.language.reasoning.terms import without_none
@@ -49,15 +50,6 @@ from collage_dsl.rules.condition import (
 
 MOST_WAYS = 32
 """Conditions with `or` are examined in at most this many ways; one that needs more is ignored."""
-
-_MIRRORED: Mapping[Comparison, Comparison] = {
-    "==": "==",
-    "!=": "!=",
-    "<": ">",
-    ">=": "<=",
-    ">": "<",
-    "<=": ">=",
-}
 
 
 def assume(
@@ -206,7 +198,7 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
         return
     left, right = _counted(way, left), _counted(way, right)
     bound(way, operator, left, right)
-    bound(way, _MIRRORED[operator], right, left)
+    bound(way, MIRRORED[operator], right, left)
     is_exact = not rounding_of(way, left, right) and not rounding_of(way, right, left)
     if way.possible and is_exact and (found := _difference(way, operator, left, right)):
         way.differ(found)
@@ -255,13 +247,17 @@ def _difference(
     terms are made one, and the values of a term that is compared with a number are narrowed.
     """
     if isinstance(left, Calculate) or isinstance(right, Calculate):
-        return difference(operator, left, right, way.whole)
+        return difference(operator, left, right, way.whole, partial(_least, way))
     if operator == "==" or not isinstance(left, _TERMS) or not isinstance(right, _TERMS):
         return None
     is_whole = way.whole(left) is not None and way.whole(right) is not None
     if operator == "!=" and not is_whole:
         return None
     return Difference(way.first(left), operator, way.first(right), 0, is_whole)
+
+
+def _least(way: Facts, node: Node) -> float:
+    return values_of(way, node).bounds()[0]
 
 
 _TERMS = (Attr, Dtype, Rank, DimAt, Size, Bytes, Uses, Has, Item, ValueOf, Min, Max)

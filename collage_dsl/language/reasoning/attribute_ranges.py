@@ -1,4 +1,4 @@
-"""The numbers that attributes may be, in TVM or by the definition of an operator of ONNX."""
+"""The values that attributes may have, in TVM or by the definition of an operator of ONNX."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -78,7 +78,12 @@ def _of_operator(operator: Operator) -> dict[str, Values]:
             found[f"{name}[*]" if type_ in _LISTS else name] = known
         elif type_ in _BY_TYPE:
             found[name] = _BY_TYPE[type_]
+        elif name == "function":
+            found[name] = _NAME
     return found
+
+
+_NAME = Values(excluded=frozenset({""}))
 
 
 _LISTS = frozenset({"floats", "ints"})

@@ -107,16 +107,12 @@ def assumed(conditions: Sequence[Condition]) -> str:
                 said = ["no dimension is 0"]
     if values.get(_RESULT) in (values.get("layout"), values.get("data_layout")):
         values.pop(_RESULT, None)
-    said = [f"`{name}` is `{_written(value)}`" for name, value in values.items()] + said
+    said = [f"`{name}` is `{_shown(value)}`" for name, value in values.items()] + said
     *first, last = said
     return f"{', '.join(first)} and {last}" if first else last
 
 
 _RESULT = "out_layout"
-
-
-def _written(value: Value) -> str:
-    return f'"{value}"' if isinstance(value, str) else _shown(value)
 
 
 _MOST_SHOWN = 6
@@ -128,6 +124,8 @@ def _shown(value: Value) -> str:
             return f"[{', '.join(map(_shown, value))}]"
         case bool():
             return str(value).lower()
+        case str() if long_dtype(value) is None:
+            return f'"{value}"'
         case _:
             return str(value)
 

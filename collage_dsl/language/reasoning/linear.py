@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import ceil, inf
 
 from collage_dsl.language.reasoning.differences import ZERO, Difference, Node
 from collage_dsl.language.reasoning.terms import Term
@@ -18,8 +19,22 @@ from collage_dsl.rules.condition import (
     Uses,
 )
 
+MIRRORED: Mapping[Comparison, Comparison] = {
+    "==": "==",
+    "!=": "!=",
+    "<": ">",
+    ">=": "<=",
+    ">": "<",
+    "<=": ">=",
+}
+"""What remains true when the sides of a comparison are exchanged."""
+
 Named = Callable[[Term], Term | None]
 """The term that represents a term and its equals; None if their values are not whole numbers."""
+
+
+_Times = tuple[Node, int]
+"""A node, and how many times it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +54,17 @@ class _Sum:
         return _Sum({n: each * factor for n, each in self.factors.items()}, self.number * factor)
 
 
+Least = Callable[[Node], float]
+"""The least value that a node may have."""
+
+
 def difference(
-    operator: Comparison, left: Expression, right: Expression, named: Named
+    operator: Comparison, left: Expression, right: Expression, named: Named, least: Least
 ) -> Difference | None:
-    """`left operator right` as a comparison of one difference with a number; None if it is none."""
+    """
+    `left operator right` as a comparison of one difference with a number, or what follows for one
+    difference: `m == 2 * k` says that `m >= k`. None if there is none.
+    """
     found = _sum(Calculate("-", left, right), named)
     if found is None:
         return None
@@ -53,8 +75,32 @@ def difference(
             return _divided(Difference(node, operator, ZERO, -found.number), factor)
         case [(node, factor), (other, opposite)] if factor == -opposite:
             return _divided(Difference(node, operator, other, -found.number), factor)
+        case [(node, factor), (other, opposite)] if factor * opposite < 0:
+            if factor > 0:
+                ends = (node, factor), (other, -opposite)
+                return _weaker(operator, *ends, -found.number, least)
+            ends = (node, -factor), (other, opposite)
+            return _weaker(MIRRORED[operator], *ends, found.number, least)
         case _:
             return None
+
+
+def _weaker(
+    operator: Comparison, one: _Times, other: _Times, number: int, least: Least
+) -> Difference | None:
+    """
+    What `p * x - q * y operator number` says of `x - y`, for `x` times `p` as `one`.
+
+    Where `q` is greater, `q * y` is `p * y` and at least `q - p` times the least `y` more.
+    """
+    (node, factor), (beside, greater) = one, other
+    if factor > greater:
+        return _weaker(MIRRORED[operator], other, one, -number, least)
+    low = least(beside)
+    if operator not in ("==", ">=", ">") or not 0 <= low < inf:
+        return None
+    number += (greater - factor) * ceil(low) + (operator == ">")
+    return Difference(node, ">=", beside, -(-number // factor))
 
 
 def _sum(expression: Expression, named: Named) -> _Sum | None:
