@@ -1,6 +1,6 @@
 """Report conditions of a pattern that exclude each other, and conditions that always hold."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import operators
@@ -183,9 +183,13 @@ class _Checker:
     def needed_for(self, others: Sequence[Premise], last: Condition) -> str:
         """A hint that says which values the others leave for what `last` asks; may be empty."""
         written = self.expression_of(last)
-        places = [None] if written is None else written_parts(written)
+        asked: Iterable[tuple[Expression, ast.Expression | None]]
+        if written is None:
+            asked = ((part, None) for part in parts_of(last.expression))
+        else:
+            asked = written_parts(last.expression, written)
         said: list[Premise] = [*others]
-        for part, place in zip(parts_of(last.expression), places, strict=False):
+        for part, place in asked:
             ways = self.exclusion.ways(said)
             tried = Condition(part, last.span, size=size_of(part))
             if self.exclusion.contradicts((*said, tried)):
@@ -270,17 +274,12 @@ class _Checker:
         written = self.expression_of(condition)
         if written is None:
             return ""
-        parts = [
-            Condition(part, place.span, size=size_of(part))
-            for part, place in zip(
-                parts_of(condition.expression), written_parts(written), strict=False
-            )
-        ]
+        said = list(written_parts(condition.expression, written))
+        parts = [Condition(part, place.span, size=size_of(part)) for part, place in said]
         needed = {each.span for each in self.exclusion.needed(parts)} if len(parts) > 1 else set()
         if len(needed) > 1:
-            return excluding([each for each in written_parts(written) if each.span in needed])
-        alone = zip(parts_of(condition.expression), written_parts(written), strict=False)
-        return next(self.range(*each) for each in alone if each[1].span in needed or not needed)
+            return excluding([place for _, place in said if place.span in needed])
+        return next(self.range(*each) for each in said if each[1].span in needed or not needed)
 
     def range(self, expression: Expression, written: ast.Expression) -> str:
         """A hint that says what is compared in vain."""

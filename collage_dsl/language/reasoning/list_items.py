@@ -1,6 +1,7 @@
-"""Report items of a list that never occur where the rest of a pattern holds."""
+"""Report items of a list, and alternatives of an `or`, that never occur where the rest holds."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import MAX_WARNINGS, Findings, quoted
@@ -8,9 +9,14 @@ from collage_dsl.language.reasoning.assuming import assume
 from collage_dsl.language.reasoning.contradiction_words import notes_on
 from collage_dsl.language.reasoning.exclusion import Exclusion, related
 from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.premises import Condition, Premise, parts_of, written_parts
+from collage_dsl.language.reasoning.premises import (
+    Condition,
+    Premise,
+    written_alternatives,
+    written_parts,
+)
 from collage_dsl.language.syntax import ast
-from collage_dsl.rules.condition import Compare, Constant, Each, Shape, Value, Within
+from collage_dsl.rules.condition import Compare, Constant, Each, Or, Shape, Value, Within
 from collage_dsl.source import Span
 
 
@@ -25,8 +31,21 @@ def check_twice(named: Sequence[tuple[Value, Span]], findings: Findings) -> None
         first.setdefault(value, span)
 
 
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """How messages speak of those things of which one has to hold."""
+
+    some: str
+    occur: str
+    hint: str
+
+
+_ITEM = _Words("values in this list", "occur", "remove it from the list")
+_ALTERNATIVE = _Words("alternatives", "hold", "remove this alternative")
+
+
 class ListItems:
-    """The items of the lists that some conditions of a pattern name."""
+    """The items of the lists, and the alternatives, that some conditions of a pattern name."""
 
     def __init__(
         self, exclusion: Exclusion, conditions: Sequence[Condition], findings: Findings
@@ -39,8 +58,7 @@ class ListItems:
 
     def check(self, ways: Sequence[Facts], condition: Condition, written: ast.Expression) -> None:
         """Report what is wrong in the lists of a condition. All of them hold in `ways`."""
-        pairs = zip(parts_of(condition.expression), written_parts(written), strict=False)
-        for part, expression in pairs:
+        for part, expression in written_parts(condition.expression, written):
             match part, expression:
                 case Within(value, Constant(tuple() as choices)), ast.Operation(
                     "in", _, ast.List(items)
@@ -51,11 +69,14 @@ class ListItems:
                         Condition(Compare("==", value, Constant(choice)), item.span)
                         for choice, item in zip(choices, items, strict=True)
                     ]
-                    others = [c for c in self.conditions if c is not condition]
-                    self.check_chosen(ways, chosen, (*self.claims, *others))
+                    self.check_chosen(ways, chosen, condition, _ITEM)
+                case Or(), ast.Operation("or"):
+                    alternatives = written_alternatives(part, expression)
+                    chosen = [Condition(each, place.span) for each, place in alternatives]
+                    self.check_chosen(ways, chosen, condition, _ALTERNATIVE)
 
     def check_chosen(
-        self, ways: Sequence[Facts], chosen: Sequence[Condition], others: Sequence[Premise]
+        self, ways: Sequence[Facts], chosen: Sequence[Condition], whole: Condition, words: _Words
     ) -> None:
         """
         Report those of the conditions `chosen`, of which one has to hold, that never do. If all of
@@ -63,19 +84,23 @@ class ListItems:
         """
         if self.vain > MAX_WARNINGS:
             return
+        others: tuple[Premise, ...] = (
+            *self.claims,
+            *(condition for condition in self.conditions if condition is not whole),
+        )
         vain = [each for each in chosen if self.is_vain(ways, each)]
         if len(vain) == len(chosen) and not self.exclusion.is_tired:
             last = vain[-1]
             found = [one for one in self.exclusion.needed((*others, last)) if one is not last]
             why = self.exclusion.why((*found, last))
-            message = "none of the values in this list can occur here"
+            message = f"none of the {words.some} can {words.occur} here"
             self.findings.error("E0320", last.span, message, why, notes_on(found))
             return
         for each in vain:
             self.vain += 1
-            message = f"{quoted(each.span, 'the other condition')} can never occur here"
+            message = f"{quoted(each.span, 'the other condition')} can never {words.occur} here"
             notes = notes_on(self.exclusion.reason(others, each))
-            self.findings.warning("W0331", each.span, message, "remove it from the list", notes)
+            self.findings.warning("W0331", each.span, message, words.hint, notes)
 
     def is_vain(self, ways: Sequence[Facts], chosen: Condition) -> bool:
         copies = [way.copy() for way in ways]

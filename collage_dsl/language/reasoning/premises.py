@@ -38,6 +38,7 @@ from collage_dsl.rules.condition import (
     Each,
     Expression,
     Has,
+    Or,
     Shape,
     Where,
     Within,
@@ -240,6 +241,10 @@ def size_of(expression: Expression) -> int:
             return 1 + sum(map(size_of, parts(expression)))
 
 
+Written = tuple[Expression, ast.Expression]
+"""A part of a condition, and what is written for it: a call of a predicate is not divided."""
+
+
 def parts_of(expression: Expression) -> Iterator[Expression]:
     """The parts that `expression` joins by `and`."""
     match expression:
@@ -250,13 +255,24 @@ def parts_of(expression: Expression) -> Iterator[Expression]:
             yield expression
 
 
-def written_parts(expression: ast.Expression) -> Iterator[ast.Expression]:
-    match expression:
-        case ast.Operation("and", left, right) if left is not None:
-            yield from written_parts(left)
-            yield from written_parts(right)
+def written_parts(expression: Expression, written: ast.Expression) -> Iterator[Written]:
+    """The parts that `expression` joins by `and`, each as it is written."""
+    match expression, written:
+        case And(left, right), ast.Operation("and", one, other) if one is not None:
+            yield from written_parts(left, one)
+            yield from written_parts(right, other)
         case _:
-            yield expression
+            yield expression, written
+
+
+def written_alternatives(expression: Expression, written: ast.Expression) -> Iterator[Written]:
+    """The parts that `expression` joins by `or`, each as it is written."""
+    match expression, written:
+        case Or(left, right), ast.Operation("or", one, other) if one is not None:
+            yield from written_alternatives(left, one)
+            yield from written_alternatives(right, other)
+        case _:
+            yield expression, written
 
 
 def by_span(written: ast.Pattern) -> dict[tuple[int, int], ast.Expression]:
