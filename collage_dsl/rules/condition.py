@@ -23,6 +23,16 @@ OPPOSITE: Mapping[Comparison, Comparison] = {
     "<=": ">",
 }
 """The comparison that holds where another one does not."""
+
+MIRRORED: Mapping[Comparison, Comparison] = {
+    "==": "==",
+    "!=": "!=",
+    "<": ">",
+    ">=": "<=",
+    ">": "<",
+    "<=": ">=",
+}
+"""What remains true when the sides of a comparison are exchanged."""
 Arithmetic = Literal["+", "-", "*", "/", "%"]
 
 

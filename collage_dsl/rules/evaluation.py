@@ -9,6 +9,7 @@ from collage_dsl.graph import Attribute, Dim, Node, TensorType
 from collage_dsl.graph.floats import rounded
 from collage_dsl.graph.types import short_dtype
 from collage_dsl.rules.condition import (
+    MIRRORED,
     UNKNOWN,
     All,
     And,
@@ -271,15 +272,6 @@ def _decided(left: Expression, right: Expression, given: Given, *, by: bool) -> 
 
 # Every element of constants.
 
-_MIRRORED: Mapping[Comparison, Comparison] = {
-    "==": "==",
-    "!=": "!=",
-    "<": ">",
-    ">=": "<=",
-    ">": "<",
-    "<=": ">=",
-}
-
 
 def every_element(condition: Expression, given: Given) -> bool | Unknown:
     """
@@ -292,7 +284,7 @@ def every_element(condition: Expression, given: Given) -> bool | Unknown:
         case Compare(operator, Element(of), right) if not has_element(right):
             answer = _of_ends(operator, Element(of), right, given)
         case Compare(operator, left, Element(of)) if not has_element(left):
-            answer = _of_ends(_MIRRORED[operator], Element(of), left, given)
+            answer = _of_ends(MIRRORED[operator], Element(of), left, given)
         case Within(Element() as element, Range(least, most)):
             above = Compare(">=", element, Constant(least))
             return every_element(And(above, Compare("<=", element, Constant(most))), given)

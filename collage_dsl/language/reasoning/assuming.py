@@ -11,11 +11,12 @@ from collage_dsl.language.reasoning.domain import (
 )
 from collage_dsl.language.reasoning.facts import Facts, values_of, with_axis
 from collage_dsl.language.reasoning.knowing import count_elements, know, order_elements
-from collage_dsl.language.reasoning.linear import MIRRORED, difference
+from collage_dsl.language.reasoning.linear import difference
 from collage_dsl.language.reasoning.narrowing import bound, narrow, near, near_all, rounding_of
 from collage_dsl.language.reasoning.places import no_elements, with_known_places
 from collage_dsl.language.reasoning.terms import without_none
 from collage_dsl.rules.condition import (
+    MIRRORED,
     OPPOSITE,
     All,
     And,

@@ -7,6 +7,7 @@ from math import ceil, inf
 from collage_dsl.language.reasoning.differences import ZERO, Difference, Node
 from collage_dsl.language.reasoning.terms import Term
 from collage_dsl.rules.condition import (
+    MIRRORED,
     Attr,
     Bytes,
     Calculate,
@@ -18,16 +19,6 @@ from collage_dsl.rules.condition import (
     Size,
     Uses,
 )
-
-MIRRORED: Mapping[Comparison, Comparison] = {
-    "==": "==",
-    "!=": "!=",
-    "<": ">",
-    ">=": "<=",
-    ">": "<",
-    "<=": ">=",
-}
-"""What remains true when the sides of a comparison are exchanged."""
 
 Named = Callable[[Term], Term | None]
 """The term that represents a term and its equals; None if their values are not whole numbers."""

@@ -12,7 +12,6 @@ from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.premises import (
     Condition,
     Premise,
-    written_alternatives,
     written_parts,
 )
 from collage_dsl.language.syntax import ast
@@ -71,7 +70,7 @@ class ListItems:
                     ]
                     self.check_chosen(ways, chosen, condition, _ITEM)
                 case Or(), ast.Operation("or"):
-                    alternatives = written_alternatives(part, expression)
+                    alternatives = written_parts(part, expression, "or")
                     chosen = [Condition(each, place.span) for each, place in alternatives]
                     self.check_chosen(ways, chosen, condition, _ALTERNATIVE)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from typing import Literal
 
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.attribute_values import read_length
@@ -255,22 +256,16 @@ def parts_of(expression: Expression) -> Iterator[Expression]:
             yield expression
 
 
-def written_parts(expression: Expression, written: ast.Expression) -> Iterator[Written]:
-    """The parts that `expression` joins by `and`, each as it is written."""
+def written_parts(
+    expression: Expression, written: ast.Expression, by: Literal["and", "or"] = "and"
+) -> Iterator[Written]:
+    """The parts that `expression` joins `by` this word, each as it is written."""
     match expression, written:
-        case And(left, right), ast.Operation("and", one, other) if one is not None:
-            yield from written_parts(left, one)
-            yield from written_parts(right, other)
-        case _:
-            yield expression, written
-
-
-def written_alternatives(expression: Expression, written: ast.Expression) -> Iterator[Written]:
-    """The parts that `expression` joins by `or`, each as it is written."""
-    match expression, written:
-        case Or(left, right), ast.Operation("or", one, other) if one is not None:
-            yield from written_alternatives(left, one)
-            yield from written_alternatives(right, other)
+        case ((And(left, right) | Or(left, right)), ast.Operation(word, one, other)) if (
+            word == by and one is not None
+        ):
+            yield from written_parts(left, one, by)
+            yield from written_parts(right, other, by)
         case _:
             yield expression, written
 
