@@ -122,7 +122,7 @@ class _Writer:
                     )
                     for parameter, each in zip(pattern.parameters, operands, strict=True)
                 )
-                return self.body(pattern, inside, place or span)
+                return self.body(pattern, required, inside, place or span)
             case Flat(operands=operands):
                 inside = self.operands(operands, prefix, place)
                 return replace(operand, operands=inside, span=place or operand.span)
@@ -167,14 +167,22 @@ class _Writer:
             *(rest(each, prefix, place) for each in others),
         )
 
-    def body(self, pattern: Pattern, operands: tuple[Operand, ...], place: Span | None) -> Operand:
-        """Write `pattern` out with its parameters bound to `operands`; the result of it."""
+    def body(
+        self,
+        pattern: Pattern,
+        required: frozenset[str],
+        operands: tuple[Operand, ...],
+        place: Span | None,
+    ) -> Operand:
+        """
+        Write `pattern`, with these names `required`, out with its parameters bound to `operands`.
+        Gives its result.
+        """
         self.count += 1
         self.calls |= {place} if place is not None else set()
         if place is not None and not any(map(self.is_number, operands)):
             self.places.add(place)
         prefix = f"{self.count}:"
-        required = _required(pattern)
         given = zip((parameter.name for parameter in pattern.parameters), operands, strict=True)
         for name, operand in given:
             self.bindings.append(Binding(prefix + name, operand))
