@@ -1,6 +1,5 @@
 """`collage check`: report errors and warnings in spec files."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,6 @@ from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.engine.tables import registered_tables
 from collage_dsl.language import UnreadableError, check
 from collage_dsl.language.messages.fixes import applied
-from collage_dsl.language.resolve.imports import Exports
 from collage_dsl.printable import printable
 from collage_dsl.scratch import replacement
 from collage_dsl.source import Source
@@ -48,15 +46,13 @@ def check_files(given: Given, options: Options) -> int:
     failing: set[Diagnostic] = set()
     read: list[Path] = []
     configs = Configs()
-    imported = _Imported(dict)
     for file in given.files(configs):
         config = configs.of(given.named(file)).instead(options.select, options.ignore)
         try:
             source = given.read(file)
             if options.fix:
                 source = _fixed(source, file, given.named(file), config, options)
-                imported.clear()
-            shown = _found(source, given.named(file), config, options, imported)
+            shown = _found(source, given.named(file), config, options)
         except UnreadableError as problem:
             complain(problem)
             unreadable = True
@@ -75,17 +71,10 @@ def check_files(given: Given, options: Options) -> int:
     return WRONG if failing and not options.exit_zero else 0
 
 
-_Imported = defaultdict[tuple[Path, ...], dict[Path, Exports]]
-"""The files that were imported, by the folders where imports are searched."""
-
-
-def _found(
-    source: Source, named: Path, config: Config, options: Options, imported: _Imported
-) -> list[Diagnostic]:
+def _found(source: Source, named: Path, config: Config, options: Options) -> list[Diagnostic]:
     tables = registered_tables(allow_extern=options.allow_extern)
     search = (*options.search, *config.path)
-    known = imported[search]
-    found = check(source, search, folder=named.parent, tables=tables, imported=known)
+    found = check(source, search, folder=named.parent, tables=tables)
     return [diagnostic for diagnostic in found if config.shows(diagnostic.code, named)]
 
 
@@ -93,7 +82,7 @@ def _fixed(source: Source, file: Path, named: Path, config: Config, options: Opt
     """The text of `file` after all fixes of its findings, which is written to the file."""
     fixed = source
     for _ in range(_MOST_ROUNDS):  # a fix may uncover another mistake
-        found = _found(fixed, named, config, options, _Imported(dict))
+        found = _found(fixed, named, config, options)
         text = applied(fixed.text, [each.fix for each in found if each.fix is not None])
         if text == fixed.text:
             break

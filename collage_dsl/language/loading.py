@@ -130,19 +130,13 @@ def check(
     folder: Path | None = None,
     texts: Mapping[Path, str] | None = None,
     tables: Tables = only_shipped,
-    imported: dict[Path, Exports] | None = None,
 ) -> tuple[Diagnostic, ...]:
     """
     Every error and warning about `source`, in file order. Imports are searched in `folder`, or
     else beside the file that the source is named after, and then where `load` searches. `texts`
     has the contents of files that are being edited.
-
-    To check many files, give each call with the same `search` and `tables` the same `imported`,
-    empty at first, as long as no file changes: a file that many import is then read once.
     """
-    return check_contents(
-        source, search, folder=folder, texts=texts, tables=tables, imported=imported
-    )[0]
+    return check_contents(source, search, folder=folder, texts=texts, tables=tables)[0]
 
 
 def check_contents(
@@ -153,7 +147,6 @@ def check_contents(
     texts: Mapping[Path, str] | None = None,
     tables: Tables = only_shipped,
     parsed: Parsed | None = None,
-    imported: dict[Path, Exports] | None = None,
 ) -> tuple[tuple[Diagnostic, ...], Mapping[str, Pattern]]:
     """
     Like `check`, with the patterns that are right, by name. `parsed` spares parsing `source` again.
@@ -161,12 +154,8 @@ def check_contents(
     findings = Findings()
     found: Mapping[str, Pattern] = {}
     library = _library(search, tables, texts or {})
-    library.loaded.update(imported or {})
     with uncollected(), findings.limited():
         found = _contents(source, findings, library, folder, parsed).patterns
-    if imported is not None:  # an error may be due to the file that the chain of imports began with
-        right = {path: each for path, each in library.loaded.items() if not each.errors}
-        imported.update(right)
     return without_too_many(without_ignored(source, findings.in_order())), found
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from collage_dsl.language.reasoning.assuming import assume
 from collage_dsl.language.reasoning.domain import Values
-from collage_dsl.language.reasoning.exclusion import related
+from collage_dsl.language.reasoning.exclusion import begin, related
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_relations import lists_of
 from collage_dsl.language.reasoning.premises import ALL_RELATIONS
@@ -93,8 +93,7 @@ class Knowledge:
         """
         attributes = {n: v for call in self.calls.values() for n, v in call.attributes().items()}
         facts = Facts(attributes, lists=self.lists, dims=dims)
-        for claim in self.claims:
-            claim.once(facts)
+        begin(facts, self.claims)
         for said in ways(map(self.translated, self.conditions)):
             if facts.possible and (found := self.settled(facts.copy(), said)):
                 yield found, said

@@ -65,6 +65,8 @@ class Differences:
     """`bounds[y][x]` is the upper bound of `x - y`."""
     unequal: tuple[Difference, ...] = ()
     """Differences with `!=`."""
+    changes: int = 0
+    """How often a bound or a difference was added that was not known."""
 
     def copy(self) -> "Differences":
         bounds = {node: dict(others) for node, others in self.bounds.items()}
@@ -81,7 +83,9 @@ class Differences:
     def add(self, difference: Difference) -> bool:
         """Add `difference`, of nodes that are known. False if no values are possible any more."""
         if difference.operator == "!=":
-            self.unequal += (difference,)
+            if difference not in self.unequal:
+                self.unequal += (difference,)
+                self.changes += 1
         elif not all(self._bound(*bound) for bound in difference.bounds()):
             return False
         return all(map(self._can_differ, self.unequal))
@@ -102,6 +106,7 @@ class Differences:
         if known is not None and known <= most:
             return True
         self.bounds[right][left] = most
+        self.changes += 1
         return self._lower(left, right, most)
 
     def _can_differ(self, unequal: Difference) -> bool:

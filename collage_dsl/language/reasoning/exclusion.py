@@ -1,7 +1,9 @@
 """Whether the premises of a pattern exclude each other, and which few of them do."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 from collage_dsl.language.reasoning.assuming import MOST_WAYS, assume
 from collage_dsl.language.reasoning.contradiction_words import says
@@ -68,8 +70,7 @@ class Exclusion:
             facts.narrow(Has(name), TRUE)
         for name in self.premises.absent:
             facts.narrow(Has(name), FALSE)
-        for claim in claims:
-            claim.once(facts)
+        begin(facts, claims)
         return facts
 
     def effort_of(self, ways: Sequence[Facts], condition: Condition) -> int:
@@ -145,30 +146,37 @@ def _broadcasts(premises: Sequence[Premise]) -> bool:
     return any(all(map(broadcasts, claim.called.call.ops)) for claim in claims)
 
 
+def begin(facts: Facts, claims: Sequence[Claim]) -> None:
+    """Add what always holds of some calls, of which nothing else is known yet."""
+    for claim in claims:
+        claim.once(facts)
+        facts.news |= claim.subjects
+
+
 def related(ways: list[Facts], claims: Sequence[Claim]) -> list[Facts]:
     """Add what operators say, in both orders, because a later call may affect an earlier one."""
     for way in ways:
         if way.news:
             count(way)
-            said = _added(claims, way, way.news, [set()] * len(claims))
-            said = _added(claims[::-1], way, set(), said[::-1])
+            said = _added(claims, way, way.news, repeat(frozenset(), len(claims)))
+            said = _added(claims[::-1], way, frozenset(), reversed(said))
             way.news = set().union(*said)
     return [way for way in ways if way.possible]
 
 
 def _added(
-    claims: Sequence[Claim], way: Facts, news: set[str], said: Sequence[set[str]]
-) -> list[set[str]]:
+    claims: Sequence[Claim], way: Facts, news: AbstractSet[str], said: Iterable[AbstractSet[str]]
+) -> list[AbstractSet[str]]:
     """
-    Add what operators say that is about what is new: `news`, and `said` as soon as its claim is
-    reached. Gives the subjects of which each claim said more.
+    Add what operators say of what is new: `news`, what each claim has `said` before, from its turn
+    on, and what is added here. Gives the subjects of which each claim says more.
     """
-    added = []
+    added, new = list[AbstractSet[str]](), set(news)
     for claim, before in zip(claims, said, strict=True):
-        news |= before
+        new |= before
         way.news = set()
-        if way.possible and not news.isdisjoint(claim.subjects):
+        if way.possible and not new.isdisjoint(claim.subjects):
             claim.again(way)
-        news |= way.news
+        new |= way.news
         added.append(way.news)
     return added

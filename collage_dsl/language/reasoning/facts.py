@@ -20,7 +20,7 @@ from collage_dsl.language.reasoning.domain import (
     quotient,
 )
 from collage_dsl.language.reasoning.numbers import of_dtypes
-from collage_dsl.language.reasoning.terms import Term
+from collage_dsl.language.reasoning.terms import Term, terms
 from collage_dsl.rules.condition import (
     Attr,
     Bytes,
@@ -75,7 +75,8 @@ class Facts:
     """Names of lists, whose items may be negative."""
     news: set[str] = field(default_factory=set)
     """
-    The subjects of which more is known since what operators say (relations.py) was last applied.
+    The subjects of which more is known, or may be, since what operators say (relations.py) was
+    applied.
     """
     dims: Values = NATURAL
     """The values that dimensions and numbers of elements may have before any condition."""
@@ -199,7 +200,7 @@ class Facts:
         first = self.first(term)
         before = self.of_first(first)
         met = before.meet(values)
-        if met is not before:
+        if met is not before and met != before:
             self.set(first, met)
         elif met.is_empty:
             self.possible = False
@@ -246,11 +247,29 @@ class Facts:
             self.set(first, self.of_first(first).meet(one_of(left)))
 
     def subjects(self, first: Term) -> frozenset[str]:
-        """What `first` and the terms that it represents are about."""
+        """
+        What `first` and the terms that it represents are about, and those whose values follow from
+        its values: items from their list, elements from their dtype.
+        """
         found = self.also_of.get(first, frozenset()) | {subject_of(first)}
-        if isinstance(first, _OF_SHAPE):
-            found |= self.also_of.get(first.of, frozenset())
+        match first:
+            case Rank(of) | DimAt(of) | Size(of):
+                found |= self.also_of.get(of, frozenset())
+            case (Attr() as attribute) | Each(Attr() as attribute):
+                one = self.first(attribute)
+                for term, others in self.also_of.items():
+                    if isinstance(term, Item) and self.first(_list_of(term)) == one:
+                        found |= others
+            case Dtype():
+                for term, others in self.also_of.items():
+                    if isinstance(term, ELEMENTS) and self.first(Dtype(term.of)) == first:
+                        found |= others
         return found
+
+    def subjects_in(self, node: Node) -> frozenset[str]:
+        """The subjects of all terms in `node`."""
+        every = () if node is None else terms(node)
+        return frozenset().union(*(self.subjects(self.first(term)) for term in every))
 
     def equal(self, left: Term, right: Term) -> None:
         self.unite(self.first(left), self.first(right))
@@ -275,7 +294,10 @@ class Facts:
                 if node not in self.differences:
                     self.differences.start(node)
                     self.differ(*limits(node, values_of(self, node)))
+            changes = self.differences.changes
             self.possible &= self.differences.add(each)
+            if self.differences.changes > changes:
+                self.news |= self.subjects_in(each.left) | self.subjects_in(each.right)
 
     def whole(self, term: Term) -> Term | None:
         """The term that represents `term`; None if the values are not known to be whole numbers."""
@@ -304,6 +326,11 @@ def subject_of(term: Term) -> str:
             return subject(attribute.name)
         case _:
             return subject(term.of)
+
+
+def _list_of(item: Item) -> Attr:
+    assert isinstance(item.attribute, Attr), "attributes have the number of their call"
+    return item.attribute
 
 
 def typed(name: str) -> str:

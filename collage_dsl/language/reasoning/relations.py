@@ -60,7 +60,6 @@ class Claim:
     def once(self, facts: Facts) -> None:
         if self.relation.once is not None:
             self.relation.once(self.called, facts)
-        facts.news |= self.subjects
 
     def again(self, facts: Facts) -> None:
         if self.relation.again is not None:
