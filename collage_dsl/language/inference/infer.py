@@ -39,6 +39,13 @@ from collage_dsl.language.inference.moving import (
     taking,
     triangle,
 )
+from collage_dsl.language.inference.onnx_calls import (
+    blocked_matmul,
+    choosing_boxes,
+    fused_matmul,
+    integer_matmul,
+    recurrent,
+)
 from collage_dsl.language.inference.picking import (
     finding_largest,
     gathering_elements,
@@ -68,6 +75,7 @@ from collage_dsl.language.inference.shapes import (
     is_no_multiple,
     like_first,
     listed,
+    multiplied,
     result,
     unknown,
 )
@@ -166,17 +174,7 @@ def _scaling(call: Call) -> Type:
 
 def _matmul(call: Call) -> Type:
     check_multiplied(call)
-    left, right = call.shape(0), call.shape(1)
-    if left is None or right is None:
-        return unknown(call)
-    if not left or not right:
-        raise MismatchError("a scalar cannot be multiplied as a matrix")
-    columns, rows = left[-1], right[-2:][0]
-    call.agree(columns, rows, f"{columns} columns cannot be multiplied with {rows} rows")
-    shape = broadcast([left[:-2], right[:-2]]) or ()
-    shape += left[-2:-1]
-    shape += right[-1:] if len(right) > 1 else ()
-    return result(call, shape)
+    return result(call, multiplied(call, call.shape(0), call.shape(1)))
 
 
 def _attention(call: Call) -> Type:
@@ -387,4 +385,9 @@ _RULES: Mapping[str, Callable[[Call], Type]] = {
     "size": _size,
     "shape_of": _shape_of,
     "tensor_to_shape": _shape_of,
+    **dict.fromkeys(("onnx.LSTM", "onnx.GRU", "onnx.RNN"), recurrent),
+    "onnx.NonMaxSuppression": choosing_boxes,
+    "onnx.MatMulInteger": integer_matmul,
+    "com.microsoft.FusedMatMul": fused_matmul,
+    "com.microsoft.MatMulNBits": blocked_matmul,
 }

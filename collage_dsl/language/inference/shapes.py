@@ -118,6 +118,18 @@ def broadcast(shapes: list[Shape | None]) -> Shape | None:
     return tuple(reduce(_one_dim, dims) for dims in zip(*padded, strict=True))
 
 
+def multiplied(call: Call, left: Shape | None, right: Shape | None) -> Shape | None:
+    """The shape of a product of matrices, as `matmul` of NumPy defines it."""
+    if left is None or right is None:
+        return None
+    if not left or not right:
+        raise MismatchError("a scalar cannot be multiplied as a matrix")
+    columns, rows = left[-1], right[-2:][0]
+    call.agree(columns, rows, f"{columns} columns cannot be multiplied with {rows} rows")
+    shape = broadcast([left[:-2], right[:-2]]) or ()
+    return shape + left[-2:-1] + (right[-1:] if len(right) > 1 else ())
+
+
 def _one_dim(left: Dim, right: Dim) -> Dim:
     if right == 1:
         return left

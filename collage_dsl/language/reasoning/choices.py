@@ -8,6 +8,7 @@ from collage_dsl.language.reasoning.contradiction_words import notes_on
 from collage_dsl.language.reasoning.exclusion import Effort, Exclusion
 from collage_dsl.language.reasoning.kinds_of_calls import Alike
 from collage_dsl.language.reasoning.path_relations import what_is_kept
+from collage_dsl.language.reasoning.pattern_shape import may_be_there
 from collage_dsl.language.reasoning.premises import (
     Condition,
     Premise,
@@ -85,8 +86,9 @@ class _Search:
             if self.is_tired:
                 return False
             refused: list[tuple[Way, Exclusion]] = []
+            lacking = 0
             for at, way in enumerate(part.ways):
-                is_needed = self.is_reported(way) or len(refused) == at
+                is_needed = self.is_reported(way) or len(refused) + lacking == at
                 if (part.number, at) in covered or not is_needed:
                     continue
                 self.refusal = None
@@ -95,7 +97,9 @@ class _Search:
                     covered |= found
                 elif self.refusal is not None:
                     refused.append((way, self.refusal))
-            if part.ways and len(refused) == len(part.ways):
+                else:
+                    lacking += 1
+            if refused and len(refused) + lacking == len(part.ways):
                 self.report(part, refused[0][1], whole, findings)
                 return True
             for way, refusal in refused:
@@ -117,6 +121,8 @@ class _Search:
         if self.is_tired:
             return frozenset()
         tried = written_out(part.taken(written.pattern, part.ways[at]), written)
+        if _lacks_parameter(tried.pattern):
+            return None
         found = self.with_first_ways(tried)
         if found is None:
             found = self.possible(tried)
@@ -129,7 +135,9 @@ class _Search:
         while (part := next(self.parts(last), None)) and part.ways and len(found) < MOST_CHOICES:
             last = written_out(part.taken(last.pattern, part.ways[0]), last)
             found.add((part.number, 0))
-        return None if last is written or self.excluded(last) else frozenset(found)
+        if last is written or _lacks_parameter(last.pattern) or self.excluded(last):
+            return None
+        return frozenset(found)
 
     def possible(self, written: WrittenOut) -> Chosen | None:
         """One way in which all parts match, if what is in every match is possible, else None."""
@@ -206,6 +214,12 @@ class _Search:
         """Whether a pattern that is called says all this, so that it is reported there."""
         places = {premise.span for premise in found}
         return len(places) == 1 and places <= self.written.calls
+
+
+def _lacks_parameter(pattern: Pattern) -> bool:
+    """Whether no match binds some parameter that has to be bound: then there is no match."""
+    bound = may_be_there(pattern)
+    return not all(each.optional or each.name in bound for each in pattern.parameters)
 
 
 _ONE_SHAPE = "an `elementwise` call takes and gives one shape; that of others is `broadcast`"

@@ -1,6 +1,6 @@
 """The shapes, dimensions and numbers of elements of what operators take and give."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, pairwise
 from math import inf, prod
 
@@ -213,10 +213,29 @@ _WEIGHED = {
 def _weights(called: Called, facts: Facts) -> None:
     data, *weights = called.operands
     axes = asked_list(called, facts, _WEIGHED[called.call.ops[0]])
-    for weight in weights if axes is not None else ():
-        facts.narrow(Rank(weight), one_of((len(axes or ()),)))
-        for at, axis in enumerate(axes or ()):
+    if axes is None:
+        _weights_of_some_axes(facts, data, weights)
+        return
+    for weight in weights:
+        facts.narrow(Rank(weight), one_of((len(axes),)))
+        for at, axis in enumerate(axes):
             facts.equal(DimAt(weight, at), DimAt(data, axis))
+
+
+def _weights_of_some_axes(facts: Facts, data: str, weights: Sequence[str]) -> None:
+    """Each dimension of weights is one of those of the data."""
+    rank = facts.of(Rank(data)).only()
+    if not isinstance(rank, int) or rank > _MOST_DIMENSIONS:
+        return
+    dims = [DimAt(data, axis) for axis in range(rank)]
+    for weight in weights:
+        number = facts.of(Rank(weight)).only()
+        for axis in range(min(number, rank) if isinstance(number, int) else 0):
+            is_one_of(facts, DimAt(weight, axis), dims)
+
+
+_MOST_DIMENSIONS = 8
+"""Of data with more dimensions, those of the weights are not known."""
 
 
 def _alike(called: Called, facts: Facts) -> None:
