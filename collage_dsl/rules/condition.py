@@ -366,13 +366,10 @@ def rebuilt(expression: Expression, change: Callable[[Expression], Expression]) 
     match expression:
         case Not(condition) | All(condition):
             return replace(expression, condition=change(condition))
-        case (Calculate(_, left, right) | Compare(_, left, right)) | (
-            Near(left, right) | And(left, right) | Or(left, right)
-        ):
-            new_left, new_right = change(left), change(right)
-            if new_left is left and new_right is right:
-                return expression
-            return replace(expression, left=new_left, right=new_right)
+        case Calculate() | Compare() | Near() | And() | Or():
+            left, right = change(expression.left), change(expression.right)
+            is_same = left is expression.left and right is expression.right
+            return expression if is_same else replace(expression, left=left, right=right)
         case Within(value, choices):
             return Within(change(value), change(choices))
         case Each(attribute) | Item(attribute):

@@ -6,7 +6,7 @@ from random import Random
 
 from collage_dsl.graph import Attribute, Node, TensorType
 from collage_dsl.graph.types import short_dtype
-from collage_dsl.language.reasoning.domain import Number, Values, one_of
+from collage_dsl.language.reasoning.domain import FALSE, Number, Values, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.knowing import know
 from collage_dsl.language.reasoning.terms import Term
@@ -86,7 +86,7 @@ class State:
     def without_value(self, attribute: Attr) -> "State | None":
         """The state in which an attribute is none."""
         facts = self.facts.copy()
-        facts.narrow(Has(attribute.name), one_of((False,)))
+        facts.narrow(Has(attribute.name), FALSE)
         return replace(self, facts=facts) if facts.possible else None
 
     def with_node(self, node: Node) -> "State | None":

@@ -48,7 +48,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0320": "conditions that can never hold together",
         "E0321": "an attribute never has this value",
         "W0330": "a condition always holds",
-        "W0331": "a list names what other conditions exclude",
+        "W0331": "a list or an `or` names what other conditions exclude",
         "W0333": "a constant is the data of an operator",
         "W0334": "a pattern may take too many steps",
         # Rules and targets.

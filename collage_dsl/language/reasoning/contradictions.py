@@ -75,8 +75,9 @@ def check_contradictions(
 ) -> None:
     """
     Report conditions of `pattern` that can never hold, alone or together, conditions that always
-    hold, and list items that are impossible. `implied` are the conditions made from dimensions of
-    parameters. What the patterns say that are called in every match is taken together with it.
+    hold, and list items and alternatives that are impossible. `implied` are the conditions made
+    from dimensions of parameters. What the patterns say that are called in every match is taken
+    together with it.
     The work is added to `effort`.
     """
     exclusion = Exclusion(premises_of(pattern, implied), effort)

@@ -80,18 +80,18 @@ def _weaker(
     operator: Comparison, one: _Times, other: _Times, number: int, least: Least
 ) -> Difference | None:
     """
-    What `p * x - q * y operator number` says of `x - y`, for `x` times `p` as `one`.
+    What `p * x - q * y operator number` says of `x - y`: `one` is `x` and `p`, `other` `y` and `q`.
 
     Where `q` is greater, `q * y` is `p * y` and at least `q - p` times the least `y` more.
     """
-    (node, factor), (beside, greater) = one, other
-    if factor > greater:
+    (x, p), (y, q) = one, other
+    if p > q:
         return _weaker(MIRRORED[operator], other, one, -number, least)
-    low = least(beside)
+    low = least(y)
     if operator not in ("==", ">=", ">") or not 0 <= low < inf:
         return None
-    number += (greater - factor) * ceil(low) + (operator == ">")
-    return Difference(node, ">=", beside, -(-number // factor))
+    number += (q - p) * ceil(low) + (operator == ">")
+    return Difference(x, ">=", y, -(-number // p))
 
 
 def _sum(expression: Expression, named: Named) -> _Sum | None:

@@ -9,11 +9,7 @@ from collage_dsl.language.reasoning.assuming import assume
 from collage_dsl.language.reasoning.contradiction_words import notes_on
 from collage_dsl.language.reasoning.exclusion import Exclusion, related
 from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.premises import (
-    Condition,
-    Premise,
-    written_parts,
-)
+from collage_dsl.language.reasoning.premises import Condition, Premise, size_of, written_parts
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import Compare, Constant, Each, Or, Shape, Value, Within
 from collage_dsl.source import Span
@@ -56,7 +52,10 @@ class ListItems:
         self.vain = 0
 
     def check(self, ways: Sequence[Facts], condition: Condition, written: ast.Expression) -> None:
-        """Report what is wrong in the lists of a condition. All of them hold in `ways`."""
+        """
+        Report what is wrong in the lists and alternatives of a condition. All conditions hold in
+        `ways`.
+        """
         for part, expression in written_parts(condition.expression, written):
             match part, expression:
                 case Within(value, Constant(tuple() as choices)), ast.Operation(
@@ -71,7 +70,10 @@ class ListItems:
                     self.check_chosen(ways, chosen, condition, _ITEM)
                 case Or(), ast.Operation("or"):
                     alternatives = written_parts(part, expression, "or")
-                    chosen = [Condition(each, place.span) for each, place in alternatives]
+                    chosen = [
+                        Condition(each, place.span, size=size_of(each))
+                        for each, place in alternatives
+                    ]
                     self.check_chosen(ways, chosen, condition, _ALTERNATIVE)
 
     def check_chosen(

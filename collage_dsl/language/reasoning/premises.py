@@ -242,10 +242,6 @@ def size_of(expression: Expression) -> int:
             return 1 + sum(map(size_of, parts(expression)))
 
 
-Written = tuple[Expression, ast.Expression]
-"""A part of a condition, and what is written for it: a call of a predicate is not divided."""
-
-
 def parts_of(expression: Expression) -> Iterator[Expression]:
     """The parts that `expression` joins by `and`."""
     match expression:
@@ -258,7 +254,7 @@ def parts_of(expression: Expression) -> Iterator[Expression]:
 
 def written_parts(
     expression: Expression, written: ast.Expression, by: Literal["and", "or"] = "and"
-) -> Iterator[Written]:
+) -> Iterator[tuple[Expression, ast.Expression]]:
     """The parts that `expression` joins `by` this word, each as it is written."""
     match expression, written:
         case ((And(left, right) | Or(left, right)), ast.Operation(word, one, other)) if (

@@ -7,7 +7,15 @@ from math import inf
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.alternatives import is_one_of, may_be_equal
 from collage_dsl.language.reasoning.differences import Difference
-from collage_dsl.language.reasoning.domain import Number, between, divided_by, is_infinite, one_of
+from collage_dsl.language.reasoning.domain import (
+    FALSE,
+    TRUE,
+    Number,
+    between,
+    divided_by,
+    is_infinite,
+    one_of,
+)
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.relations import Apply, Relation, broadcasts
@@ -212,12 +220,12 @@ def _reduced(called: Called, facts: Facts) -> None:
     data = called.operands[0]
     for name in called.results.values():
         if axes and keeps is None and not may_be_equal(facts, Rank(data), Rank(name)):
-            facts.narrow(called.attribute("keepdims"), one_of((False,)))
+            facts.narrow(called.attribute("keepdims"), FALSE)
             keeps = False
         if axes and keeps is None:
             _, most = facts.of(Rank(data)).bounds()
             if facts.of(Rank(name)).bounds()[0] > most - len(axes):
-                facts.narrow(called.attribute("keepdims"), one_of((True,)))
+                facts.narrow(called.attribute("keepdims"), TRUE)
                 keeps = True
         known = 0 if keeps is True else len(axes) if axes is not None and keeps is False else None
         if known is None and _reduces_one(called) and 0 not in facts.of(Rank(name)):
