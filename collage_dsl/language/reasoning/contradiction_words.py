@@ -200,7 +200,7 @@ def range_of(text: str, values: Values) -> str:
         said = f"a multiple of {values.modulus}"
     elif values.modulus > 1:
         said = f"{values.rest} more than a multiple of {values.modulus}"
-    elif least > -inf:
+    if least > -inf and (values.modulus == 1 or most < inf):
         said += _from_to(least, most, values)
     return f"`{text}` is always {said}"
 
