@@ -39,13 +39,7 @@ from collage_dsl.language.inference.moving import (
     taking,
     triangle,
 )
-from collage_dsl.language.inference.onnx_calls import (
-    blocked_matmul,
-    choosing_boxes,
-    fused_matmul,
-    integer_matmul,
-    recurrent,
-)
+from collage_dsl.language.inference.onnx_calls import ONNX_RULES
 from collage_dsl.language.inference.picking import (
     finding_largest,
     gathering_elements,
@@ -385,9 +379,5 @@ _RULES: Mapping[str, Callable[[Call], Type]] = {
     "size": _size,
     "shape_of": _shape_of,
     "tensor_to_shape": _shape_of,
-    **dict.fromkeys(("onnx.LSTM", "onnx.GRU", "onnx.RNN"), recurrent),
-    "onnx.NonMaxSuppression": choosing_boxes,
-    "onnx.MatMulInteger": integer_matmul,
-    "com.microsoft.FusedMatMul": fused_matmul,
-    "com.microsoft.MatMulNBits": blocked_matmul,
+    **ONNX_RULES,
 }

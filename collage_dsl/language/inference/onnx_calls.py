@@ -1,5 +1,7 @@
 """The types of calls of operators of ONNX that Relax does not have, by their definition there."""
 
+from collections.abc import Callable, Mapping
+
 from collage_dsl.graph import Dim, TensorType, TupleType, Type
 from collage_dsl.language.inference.shapes import (
     UNKNOWN_DIM,
@@ -98,3 +100,12 @@ def blocked_matmul(call: Call) -> Type:
     columns = call.whole("N")
     last: Dim = UNKNOWN_DIM if columns is None else columns
     return result(call, (*shape[:-1], last))
+
+
+ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
+    **dict.fromkeys(_GATES, recurrent),
+    "onnx.NonMaxSuppression": choosing_boxes,
+    "onnx.MatMulInteger": integer_matmul,
+    "com.microsoft.FusedMatMul": fused_matmul,
+    "com.microsoft.MatMulNBits": blocked_matmul,
+}
