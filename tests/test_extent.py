@@ -22,8 +22,24 @@ pattern field(x) { s = split(x) [indices_or_sections == 2]; y = s.0; yield y; }
 pattern pair(a, b) { y = (exp(a), nn.relu(b)); yield y; }
 pattern some(x) { y = nn.relu?(exp(x)); yield y; }
 pattern chain(x) { y = repeat[1..3] tanh(x); yield y; }
+pattern either(x) { y = nn.relu((exp(x) | add(exp(_), nn.relu(x)) | exp(nn.relu(x)))); yield y; }
+pattern leading(x) { e = exp(x); y = path[2..5] (nn.relu | add | exp | tanh) from e; yield y; }
+pattern total(x, a, b) { y = nn.relu(add(x, a, b) flat); yield y; }
 """
-NAMES = ("one", "two", "wide", "open", "tapped", "field", "pair", "some", "chain")
+NAMES = (
+    "one",
+    "two",
+    "wide",
+    "open",
+    "tapped",
+    "field",
+    "pair",
+    "some",
+    "chain",
+    "either",
+    "leading",
+    "total",
+)
 SEEDS = (
     "op_call_by_kind()",
     "op_call_by_kind(anchor)",
@@ -55,6 +71,10 @@ GRAPHS = (
     """
     x: f32[4, 4]; e = exp(x); f = exp(x); r = nn.relu(f); t = (e, r); c = concat(t) [axis = 0];
     g = exp(c); h = nn.relu(g); z = tanh(h); return z, g;
+    """,
+    """
+    x: f32[4, 4]; e = exp(x); r = nn.relu(x); a = add(e, r); b = add(a, a); c = nn.relu(b);
+    d = exp(c); f = nn.relu(d); g = tanh(d); y = add(f, g); return y;
     """,
 )
 

@@ -133,6 +133,25 @@ def test_a_few_names_are_shown(number: int, more: str, monkeypatch: pytest.Monke
         ("pattern p(x) { y = nn.relu?(exp(x)); yield y; }", 1, 1),
         ("pattern p(x) { y = add(exp(exp(x)), tanh(x)); yield y; }", 4, 3),
         ("pattern p(x) { y = repeat[2..4] add(x, tanh(_)); yield y; }", 3, 3),
+        ("pattern p(x) { y = repeat[2..2] add(x, (exp(_) | tanh(_))); yield y; }", 3, 3),
+        ("pattern p(x) { y = (exp(tanh(x)) | nn.relu(tanh(exp(x)))); yield y; }", 2, 2),
+        ("pattern p(x) { y = add((exp(x) | tanh(x)), nn.relu(x)); yield y; }", 3, 2),
+        ("pattern p(x) { a = (exp(x) | x); y = add(a, tanh(a)); yield y; }", 2, 2),
+        ("pattern p(x) { y = tanh(path[0..4] exp from nn.relu(x)); yield y; }", 2, 2),
+        ("pattern p(x) { y = tanh(path[3..4] exp from nn.relu(x)); yield y; }", 5, 4),
+        ("pattern p(x, a, b) { y = add(x, a, b) flat; yield y; }", 2, 2),
+        ("pattern p(x, a) { y = add(x, a, 0) flat; yield y; }", 1, 1),
+        ("pattern p(x, a) { y = add(x, a, 1) flat; yield y; }", 2, 2),
+        ("pattern p(x, a, b, c) { y = maximum(x, a, b, c) flat; yield y; }", 2, 2),
+        ("pattern p(x) { y = multiply(x, x, x) flat; yield y; }", 1, 1),
+        ("pattern p(x) { y = multiply(x, exp(x), 2) flat; yield y; }", 3, 2),
+        ("pattern p(x) { y = multiply(x, exp?(x), 2) flat; yield y; }", 1, 1),
+        ("pattern p(x) { y = add(exp(tanh(nn.relu(x))), x, x) flat; yield y; }", 5, 4),
+        (
+            "pattern p(x) { a = exp(x); y = add(tanh(nn.relu?(a)), tanh(nn.relu(a))); yield y; }",
+            4,
+            4,
+        ),
     ],
 )
 def test_the_smallest_match(text: str, nodes: int, depth: int) -> None:
@@ -195,6 +214,14 @@ def test_a_called_pattern_is_part_of_the_match() -> None:
     assert isinstance(rule, DFPattern)
 
     assert smallest(rule.pattern) == Smallest(3, 3)
+
+
+def test_of_many_alternatives_the_least_depth_counts() -> None:
+    several = "".join(f"v{at + 1} = (exp(v{at}) | tanh(tanh(v{at}))); " for at in range(30))
+
+    found = smallest(pattern(f"pattern p(x) {{ v0 = nn.relu(x); {several} yield v30; }}"))
+
+    assert found == Smallest(31, 31)
 
 
 def test_a_long_pattern_is_as_large_as_it_is_deep() -> None:

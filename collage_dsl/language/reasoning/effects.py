@@ -1,11 +1,13 @@
 """Report rules that propose nothing, and placements of calls that no candidate has."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.reasoning.pattern_shape import called
+from collage_dsl.language.reasoning.sure_parts import Part, ways, within
 from collage_dsl.rules import (
     DFPattern,
     FusionRule,
@@ -13,6 +15,7 @@ from collage_dsl.rules import (
     OpCallByKind,
     OpPredicate,
     Pattern,
+    Union,
     Vertical,
     sub_rules,
 )
@@ -95,3 +98,27 @@ def absent(rule: FusionRule, ops: tuple[str, ...]) -> str:
     """What no candidate of `rule` has, of the selected `ops`; empty if some may."""
     has = may_have(rule)
     return "" if any(op in has for op in ops) else listed(ops[:3])
+
+
+def always_has(rule: FusionRule, ops: Collection[str]) -> bool:
+    """Whether each candidate of `rule` has a call of one of `ops`, as far as that is known."""
+    match rule:
+        case DFPattern(pattern):
+            return all(_has(way, ops) for way in ways(pattern))
+        case OpPredicate(_, of) if of:
+            return set(of) <= set(ops)
+        case OpCallByKind(kinds) if Kind.OPAQUE not in kinds:  # a model may have others
+            known = operators().values()
+            return all(each.name in ops for each in known if not each.kinds.isdisjoint(kinds))
+        case Union(rules):
+            rules = tuple(one for one in rules if not _is_host(one))
+            return bool(rules) and all(always_has(one, ops) for one in rules)
+        case _:  # what joins candidates, or chooses some, keeps the calls in them
+            inner = sub_rules(rule)
+            return bool(inner) and all(always_has(one, ops) for one in inner)
+
+
+def _has(way: Part, ops: Collection[str]) -> bool:
+    """Whether some call in each match of this way is of one of `ops`, whatever it is."""
+    calls = (part for part in within(way) if part.ops and not part.of_kind)
+    return any(set(part.ops) <= set(ops) for part in calls)

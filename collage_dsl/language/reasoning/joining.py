@@ -9,6 +9,7 @@ from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings, count
 from collage_dsl.language.reasoning.extent import Extent, extent
+from collage_dsl.language.reasoning.pattern_shape import called
 from collage_dsl.language.reasoning.required_calls import required_calls
 from collage_dsl.language.reasoning.written_out import written_out
 from collage_dsl.rules import (
@@ -33,7 +34,9 @@ from collage_dsl.rules import (
     Union,
     Vertical,
 )
-from collage_dsl.rules.rule_functions import function_of
+from collage_dsl.rules.parts import written_operands
+from collage_dsl.rules.pattern import Anything, PathFrom
+from collage_dsl.rules.rule_functions import default_of, function_of
 from collage_dsl.source import Span
 
 _Joining = CombineByPrimitives | MaxCoalesce | Horizontal | Vertical
@@ -176,6 +179,30 @@ def _sides(rule: Vertical, inner: Extent) -> Iterator[tuple[str, int]]:
         yield "an epilogue", inner.depth_with_epilogue
 
 
+def check_siblings(rule: Horizontal, span: Span, findings: Findings) -> None:
+    """Report a rule that joins nothing, because siblings share an input that is no constant."""
+    if _takes_only_constants(rule.rule):
+        message = "all that these candidates take is constant, so no siblings are joined"
+        hint = "siblings share an input that is no constant: write the rule in it alone"
+        findings.warning("W0425", span, message, hint, _notes(rule.rule))
+
+
+def _takes_only_constants(rule: FusionRule) -> bool:
+    match rule:
+        case DFPattern(pattern):
+            written = (
+                part for one in (pattern, *called(pattern)) for part in written_operands(one)
+            )
+            is_open = any(isinstance(part, Anything | PathFrom) for part in written)
+            return not is_open and all(each.constant for each in pattern.parameters)
+        case Tagged(_, inner) | OnlyVariants(inner) | OnlyValid(inner):
+            return _takes_only_constants(inner)
+        case Union(rules):
+            return all(map(_takes_only_constants, rules))
+        case _:
+            return False
+
+
 def check_merging(rule: FusionRule, limits: Limits, span: Span, findings: Findings) -> None:
     """Report `after max_coalesce()` where the limits refuse each union of two candidates."""
     inner = extent(rule)
@@ -202,6 +229,8 @@ def check_joined(
         if isinstance(each, Horizontal) and limits.max_exits == 1:
             message = f"`max_exits` 1 refuses {joins}: it has several exits"
             findings.warning("W0422", written["max_exits"], message, "write `max_exits any`")
+        elif isinstance(each, Horizontal) and each.max != default_of(Horizontal, "max"):
+            _check_exits(each.max, limits.max_exits, written["max_exits"], findings)
         inner = extent(each.rule)
         if inner is None or _refused(inner.least, inner.depth, *bounds) is not None:
             continue
@@ -210,6 +239,15 @@ def check_joined(
             message = f"{refused.bounded} refuses {joins}: {refused.reason}"
             hint = f"write `{refused.name} {refused.least}` or more"
             findings.warning("W0422", written[refused.name], message, hint, _notes(each.rule))
+
+
+def _check_exits(most: int, exits: int | None, span: Span, findings: Findings) -> None:
+    """Report `exits` that never allow as many siblings as `max` says: each has an exit."""
+    if exits is not None and exits < most:
+        message = f"`max_exits` {exits} refuses more than {count(exits, 'sibling')}, "
+        message += f"but `horizontal` has `max` {most}"
+        hint = f"write `max_exits {most}`, or `max: {exits}`"
+        findings.warning("W0422", span, message, hint)
 
 
 def _joiners(rule: FusionRule) -> Iterator[_Joining]:

@@ -1,11 +1,14 @@
 """Report rules that add nothing: other rules propose the same, with the same labels."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from collage_dsl.diagnostics import Note
+from collage_dsl.graph import Kind
+from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings
-from collage_dsl.language.reasoning.pattern_shape import calls
+from collage_dsl.language.reasoning.pattern_shape import called, calls
+from collage_dsl.language.reasoning.single_calls import is_single_call
 from collage_dsl.language.reasoning.subsumption import subsumes
 from collage_dsl.rules import (
     DFPattern,
@@ -18,6 +21,8 @@ from collage_dsl.rules import (
     Tagged,
     Union,
 )
+from collage_dsl.rules.parts import written_operands
+from collage_dsl.rules.pattern import Call, PathFrom
 from collage_dsl.source import Span
 
 _MOST_LEAVES = 100
@@ -94,8 +99,25 @@ def _proposes(larger: Leaf, smaller: Leaf) -> bool:
             return _operators(one) >= _operators(other) and subsumes(one, other)
         case OpCallByKind(kinds), OpCallByKind(fewer):
             return set(kinds) >= set(fewer)
+        case OpCallByKind(kinds), DFPattern(pattern):
+            return _is_call_of(pattern, kinds)
         case one, other:
             return one == other
+
+
+def _is_call_of(pattern: Pattern, kinds: Collection[Kind]) -> bool:
+    """Whether each match is one call of these kinds alone, without constants that it binds."""
+    found = operators()
+    return (
+        is_single_call(pattern)
+        and not any(each.constant for one in (pattern, *called(pattern)) for each in one.parameters)
+        and all(
+            set(call.kinds).union(*(found[op].kinds for op in call.ops)) <= set(kinds)
+            for one in (pattern, *called(pattern))
+            for call in written_operands(one)
+            if isinstance(call, Call | PathFrom)
+        )
+    )
 
 
 def _operators(pattern: Pattern) -> set[str]:

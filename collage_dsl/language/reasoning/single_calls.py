@@ -49,7 +49,7 @@ def _is_of_single_calls(rule: FusionRule) -> bool:
         case OpCallByKind() | OpPredicate():
             return True
         case DFPattern(pattern):
-            return _is_single_call(pattern)
+            return is_single_call(pattern)
         case Tagged(_, inner) | OnlyValid(inner) | OnlyVariants(inner):
             return _is_of_single_calls(inner)
         case Union(rules):
@@ -60,7 +60,7 @@ def _is_of_single_calls(rule: FusionRule) -> bool:
             assert_never(rule)
 
 
-def _is_single_call(pattern: Pattern) -> bool:
+def is_single_call(pattern: Pattern) -> bool:
     """Whether each match of `pattern` is one call, without tuples and their fields."""
     operands = [one for each in (pattern, *called(pattern)) for one in written_operands(each)]
     has_tuples = any(isinstance(one, FieldOf | TupleOf | TupleOfEach) for one in operands)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.messages.hints import did_you_mean
-from collage_dsl.language.reasoning.effects import absent
+from collage_dsl.language.reasoning.effects import absent, always_has
 from collage_dsl.language.resolve.scope import PatternScope
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import FusionRule
@@ -28,6 +28,7 @@ def check_placements(
     errors; a placement on one of them is not reported.
     """
     found: dict[str, tuple[Placement, ...]] = {}
+    refused: dict[str, frozenset[str]] = {}
     selected: dict[object, list[ast.Placement]] = {}
     for item in written:
         _check_target(item.target, targets, broken, findings)
@@ -38,6 +39,8 @@ def check_placements(
         _check_contradiction(item, earlier, findings)
         if item.target.text in rules:
             _check_effect(item, selector, rules[item.target.text], findings)
+        if isinstance(selector, ByOperator):
+            _check_left(item, selector.ops, rules, refused, findings)
         earlier.append(item)
         placement = Placement(item.action, selector, item.because)
         found[item.target.text] = (*found.get(item.target.text, ()), placement)
@@ -93,6 +96,31 @@ def _check_effect(
         case ByName(glob) if item.action == "forbid" and not glob.strip("*"):
             message = f"this forbids every call on `{target}`"
             hint = "`*` matches every name: write a longer name, or remove the target"
+            findings.warning("W0513", item.selector.span, message, hint)
+
+
+def _check_left(
+    item: ast.Placement,
+    ops: tuple[str, ...],
+    rules: Mapping[str, FusionRule],
+    refused: dict[str, frozenset[str]],
+    findings: Findings,
+) -> None:
+    """
+    Report a placement of `ops` that leaves a target no candidate, and add them to what the earlier
+    ones have `refused` to each target.
+    """
+    if item.action == "pin" and item.target.text not in rules:
+        return
+    for target, rule in rules.items():
+        if (item.action == "pin") == (item.target.text == target):
+            continue
+        before = refused.get(target, frozenset())
+        refused[target] = before | set(ops)
+        if always_has(rule, refused[target]) and not always_has(rule, before):
+            message = f"this leaves no candidate to `{target}`"
+            hint = "each candidate of its rules has a call that is placed elsewhere: "
+            hint += f"select fewer calls, or remove `{target}`"
             findings.warning("W0513", item.selector.span, message, hint)
 
 

@@ -6,7 +6,12 @@ from typing import assert_never
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.reasoning.fitting import check_fit
 from collage_dsl.language.reasoning.growth import check_rule_growth
-from collage_dsl.language.reasoning.joining import check_growing, check_joined, check_joining
+from collage_dsl.language.reasoning.joining import (
+    check_growing,
+    check_joined,
+    check_joining,
+    check_siblings,
+)
 from collage_dsl.language.reasoning.repeated import check_label, check_repeated
 from collage_dsl.language.reasoning.single_calls import check_needed_limits
 from collage_dsl.language.reasoning.too_small import check_least, check_size
@@ -58,7 +63,9 @@ def check_rule(
             check_label(label, inner, place, findings)
         case OpCallByKind() | DFPattern() | OpPredicate() | Host():
             pass
-        case Horizontal() | OnlyVariants() | MaxCoalesce():
+        case Horizontal():
+            check_siblings(rule, place, findings)
+        case OnlyVariants() | MaxCoalesce():
             pass
         case _:
             assert_never(rule)
