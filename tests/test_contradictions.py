@@ -47,6 +47,7 @@ from collage_dsl.rules.condition import (
     Near,
     Not,
     Or,
+    Place,
     Range,
     Rank,
     Shape,
@@ -131,8 +132,29 @@ numbers = st.recursive(
     max_leaves=3,
 )
 dtypes = st.sampled_from(["f32", "f16", "i8"])
-shapes = st.lists(st.integers(0, 4), max_size=3).map(tuple)
 OPERATORS = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
+written = small | fractions | st.just(0.1)
+elements = st.builds(Element, names)
+beside_elements = (
+    numbers
+    | elements
+    | st.builds(Place, names, st.integers(-2, 1))
+    | st.builds(Calculate, st.sampled_from(["+", "-", "*", "%"]), elements, small.map(Constant))
+    | written.map(Constant)
+)
+of_elements: st.SearchStrategy[Expression] = st.recursive(
+    st.builds(Compare, OPERATORS, elements, beside_elements)
+    | st.builds(Near, elements, beside_elements)
+    | st.builds(Within, elements, st.builds(Range, st.integers(-2, 3), st.integers(3, 9)))
+    | st.builds(
+        Within, elements, st.lists(written, min_size=1, max_size=3).map(tuple).map(Constant)
+    ),
+    lambda inner: (
+        st.builds(Not, inner) | st.builds(And, inner, inner) | st.builds(Or, inner, inner)
+    ),
+    max_leaves=3,
+)
+shapes = st.lists(st.integers(0, 4), max_size=3).map(tuple)
 EQUALITIES = st.sampled_from(["==", "!="])
 atoms = (
     st.builds(Compare, OPERATORS, numbers, numbers)
@@ -151,7 +173,7 @@ atoms = (
     )
     | st.builds(Has, names)
     | st.builds(Near, numbers, numbers)
-    | st.builds(All, st.builds(Compare, OPERATORS, st.builds(Element, names), numbers))
+    | st.builds(All, of_elements)
     | st.builds(Compare, EQUALITIES, st.just(axis), st.just(Constant(None)))
     | st.builds(
         Within,
@@ -172,16 +194,17 @@ types = st.builds(
     st.sampled_from(["float32", "float16", "int8"]),
     st.none() | st.lists(st.integers(0, 4) | st.sampled_from(["n", "?"]), max_size=3).map(tuple),
 )
+
+
+def constant(dtype: str, elements: list[float]) -> Node:
+    type_ = TensorType(dtype, (len(elements),))
+    value = constant_values(dtype, (len(elements),), elements)
+    return Node("n", Form.CONSTANT, type_, value=value)
+
+
 constants = st.builds(
-    lambda dtype, elements: Node(
-        "n",
-        Form.CONSTANT,
-        TensorType(dtype, (len(elements),)),
-        value=constant_values(dtype, (len(elements),), elements),
-    ),
-    st.sampled_from(["float32", "float16", "int8"]),
-    st.lists(small, max_size=3),
-)
+    constant, st.sampled_from(["float32", "float16", "int8"]), st.lists(small, max_size=3)
+) | st.builds(constant, st.sampled_from(["float32", "float16"]), st.lists(written, max_size=3))
 bindings = st.dictionaries(
     names, st.builds(Node, st.just("n"), st.just(Form.INPUT), types) | constants, min_size=1
 )

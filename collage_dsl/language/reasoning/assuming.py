@@ -5,15 +5,25 @@ from functools import partial
 
 from collage_dsl.language.reasoning.differences import ZERO, Difference, Node
 from collage_dsl.language.reasoning.domain import (
+    NOTHING,
     Values,
+    between,
+    hull,
     is_number,
     one_of,
 )
+from collage_dsl.language.reasoning.each_element import constants_in, may_be_empty, of_ends
 from collage_dsl.language.reasoning.facts import Facts, values_of, with_axis
-from collage_dsl.language.reasoning.knowing import count_elements, know, order_elements
+from collage_dsl.language.reasoning.knowing import know
 from collage_dsl.language.reasoning.linear import difference
-from collage_dsl.language.reasoning.narrowing import bound, narrow, near, near_all, rounding_of
-from collage_dsl.language.reasoning.places import no_elements, with_known_places
+from collage_dsl.language.reasoning.narrowing import (
+    as_element,
+    bound,
+    narrow,
+    near,
+    near_all,
+    rounding_of,
+)
 from collage_dsl.language.reasoning.terms import without_none
 from collage_dsl.rules.condition import (
     MIRRORED,
@@ -29,7 +39,6 @@ from collage_dsl.rules.condition import (
     DimAt,
     Dtype,
     Each,
-    Element,
     Expression,
     Has,
     Item,
@@ -82,6 +91,10 @@ def assume(
             found = assume([way.copy() for way in ways], left, holds=holds, most=most)
             found += assume(ways, right, holds=holds, most=most)
             return found if len(found) <= most else before
+        case All(And(left, right)):
+            return assume(ways, And(All(left), All(right)), holds=holds, most=most)
+        case All(inner):
+            return [each for way in ways for each in _assume_of_all(way, inner, holds, most)]
         case Within(value, Range(least, greatest)) if holds or not isinstance(value, Each):
             above = Compare(">=", value, Constant(least))
             below = Compare("<=", value, Constant(greatest))
@@ -139,40 +152,45 @@ def _assume_one(way: Facts, condition: Expression, holds: bool) -> None:
                 near_all(way, one, values_of(way, other), tolerance)
         case Within() | Near():
             know(way, condition)
-        case All(inner):
-            for place in asked_places(inner):
-                way.narrow(Rank(place.of), with_axis(place.axis))
-            if not holds:
-                way.possible &= not (isinstance(inner, Near) and inner.left == inner.right)
-            elif way.possible and (left := with_known_places(way, inner)) != Constant(False):
-                _assume_of_all(way, left)
-            elif way.possible:
-                no_elements(way, inner)
 
 
-def _assume_of_all(way: Facts, condition: Expression) -> None:
-    """Add what a condition on each element of a constant says of the least and greatest one."""
-    match condition:
-        case And(left, right):
-            _assume_of_all(way, left)
-            _assume_of_all(way, right)
-        case Within(Element() as element, Range(least, greatest)):
-            _assume_of_all(way, Compare(">=", element, Constant(least)))
-            _assume_of_all(way, Compare("<=", element, Constant(greatest)))
-        case Compare(operator, Element(of), Constant() as number):
-            _order_if_any(way, of)
-            for end, operators in ((Min(of), (">", ">=", "==")), (Max(of), ("<", "<=", "=="))):
-                if operator in operators and way.possible:
-                    bound(way, operator, end, number)
-            if ValueOf(of) in way.known and way.possible:
-                bound(way, operator, ValueOf(of), number)
+def _assume_of_all(way: Facts, inner: Expression, holds: bool, most: int) -> list[Facts]:
+    """
+    The way that remains possible, or none, if `inner` holds for each element of constants, or if
+    not `holds`, if it does not for elements at one place.
+    """
+    for place in asked_places(inner):
+        way.narrow(Rank(place.of), with_axis(place.axis))
+    empty = [name for name in constants_in(inner) if holds and may_be_empty(way, name)]
+    if not way.possible:
+        return []
+    some = _assume_of_some(way.copy() if empty else way, inner, holds, most)
+    if not empty:
+        return some
+    if not some and len(empty) == 1:
+        way.narrow(Size(empty[0]), one_of((0,)))
+    return [way] if way.possible else []
 
 
-def _order_if_any(way: Facts, of: str) -> None:
-    """Add how the least and the greatest element compare, if there are elements for sure."""
-    count_elements(way, of)
-    if way.possible and way.of(Size(of)).bounds()[0] >= 1:
-        order_elements(way, Min(of))
+def _assume_of_some(way: Facts, inner: Expression, holds: bool, most: int) -> list[Facts]:
+    """
+    Like `_assume_of_all`, in a way in which there are elements. What alternatives say of the least
+    and the greatest element is joined, so that there remains one way.
+    """
+    ends = [end for name in constants_in(inner) for end in (Min(name), Max(name))]
+    for end in ends:
+        if way.possible:
+            know(way, end)
+    for each in of_ends(way, inner) if holds else (inner,):
+        if not way.possible:
+            return []
+        found = assume([way.copy()], each, holds=holds, most=most)
+        if len(found) == 1:
+            way = found[0]
+            continue
+        for end in ends:
+            way.narrow(end, hull(one.of(end) for one in found) if found else NOTHING)
+    return [way] if way.possible else []
 
 
 def _narrow_to_choices(
@@ -182,12 +200,14 @@ def _narrow_to_choices(
         ranks = [len(choice) for choice in choices if isinstance(choice, tuple)]
         if holds:
             way.narrow(Rank(value.of), one_of(ranks))
-    elif any(rounding_of(way, Constant(choice), value) for choice in choices):
         return
+    items = frozenset(as_element(way, choice, value) for choice in choices)
+    slack = max((rounding_of(way, Constant(item), value) for item in items), default=0.0)
+    if not slack:
+        narrow(way, value, one_of(items) if holds else Values(excluded=items))
     elif holds:
-        narrow(way, value, one_of(choices))
-    else:
-        narrow(way, value, Values(excluded=frozenset(choices)))
+        least, most = one_of(items).bounds()
+        narrow(way, value, between(least - slack, most + slack))
 
 
 def _compare(way: Facts, operator: Comparison, left: Expression, right: Expression) -> None:
@@ -197,6 +217,7 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
         elif _is_same_shape(way, left, right):
             way.possible = False
         return
+    left, right = _beside(way, left, right), _beside(way, right, left)
     left, right = _counted(way, left), _counted(way, right)
     bound(way, operator, left, right)
     bound(way, MIRRORED[operator], right, left)
@@ -210,6 +231,13 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
             way.possible &= operator in ("==", "<=", ">=")
         elif operator == "==":
             way.equal(left, right)
+
+
+def _beside(way: Facts, expression: Expression, other: Expression) -> Expression:
+    """`expression`, rounded like `other` if that is an element of a constant."""
+    if isinstance(expression, Constant):
+        return Constant(as_element(way, expression.value, other))
+    return expression
 
 
 def equate(way: Facts, left: Expression, right: Expression) -> None:

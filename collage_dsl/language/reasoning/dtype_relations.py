@@ -52,6 +52,9 @@ def dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
             yield from _without_attribute(known, result)
     if set(ops) == {"bucketize"}:
         yield Relation("{op} gives `i64`, or `i32` with `out_int32`", again=_bucketized)
+    if set(ops) == {"topk"}:
+        said = "{op} gives values of the dtype of what it takes, indices of that in `dtype`"
+        yield Relation(said, again=_ranked)
 
 
 def _accepting(ops: tuple[str, ...]) -> Iterator[Relation]:
@@ -185,6 +188,18 @@ def _bucketized(called: Called, facts: Facts) -> None:
     is_short = facts.of(called.attribute("out_int32"))
     dtypes = [dtype for dtype, short in (("i32", True), ("i64", False)) if short in is_short]
     facts.narrow(Dtype(called.result), one_of(dtypes))
+
+
+def _ranked(called: Called, facts: Facts) -> None:
+    """Only a call that gives both, values and then indices, has fields."""
+    if called.result in called.names.fields:
+        _same(0, 0, called, facts)
+        return
+    match facts.of(called.attribute("ret_type")).only():
+        case "values":
+            _same(0, 0, called, facts)
+        case "indices":
+            _asked(0, "dtype", called, facts)
 
 
 def _constant(result: int, dtypes: list[str], called: Called, facts: Facts) -> None:

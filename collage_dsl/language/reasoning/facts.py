@@ -29,11 +29,13 @@ from collage_dsl.rules.condition import (
     DimAt,
     Dtype,
     Each,
+    Element,
     Expression,
     Has,
     Item,
     Max,
     Min,
+    Place,
     Rank,
     Size,
     Uses,
@@ -360,6 +362,12 @@ def values_of(way: Facts, expression: Node) -> Values:
             return way.of(expression)
         case Each(Attr()) | Item(Attr()) | ValueOf() | Min() | Max():
             return way.of(expression)
+        case Element(of):
+            least, most = way.of(Min(of)), way.of(Max(of))
+            whole = is_whole(least) and is_whole(most)
+            return between(least.bounds()[0], most.bounds()[1], whole=whole)
+        case Place(of, axis):
+            return between(0, way.of(DimAt(of, axis)).bounds()[1] - 1, whole=True)
         case Calculate("-", Max(of) as most, Min(other) as least) if of == other:
             span = 0 if way.first(most) == way.first(least) else inf
             return calculated("-", way.of(most), way.of(least)).meet(between(0, span))

@@ -1,7 +1,7 @@
 """Record that terms are known, and add what follows: ranks, numbers of elements, bytes."""
 
 from collections.abc import Iterator, Sequence
-from math import gcd, prod
+from math import gcd, inf, prod
 
 from collage_dsl.language.reasoning.differences import Difference
 from collage_dsl.language.reasoning.domain import (
@@ -152,7 +152,9 @@ def _floor(number: Number, by: int) -> Number:
 def order_elements(facts: Facts, term: Min | Max | ValueOf) -> None:
     """Add how the least and the greatest element of a constant compare: it has elements."""
     least, most = Min(term.of), Max(term.of)
-    count_elements(facts, term.of)
+    facts.narrow(Size(term.of), between(1, inf))
+    if facts.possible:
+        count_elements(facts, term.of)
     if isinstance(term, ValueOf):
         facts.equal(least, term)
         facts.equal(most, term)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from math import inf
 from typing import assert_never
 
+from collage_dsl.graph.floats import rounded
 from collage_dsl.language.reasoning.domain import (
     Number,
     Values,
@@ -16,7 +17,7 @@ from collage_dsl.language.reasoning.domain import (
     solved,
 )
 from collage_dsl.language.reasoning.facts import Facts, values_of
-from collage_dsl.language.reasoning.numbers import rounding
+from collage_dsl.language.reasoning.numbers import long_of, rounding
 from collage_dsl.rules.condition import (
     Attr,
     Bytes,
@@ -26,13 +27,16 @@ from collage_dsl.rules.condition import (
     DimAt,
     Dtype,
     Each,
+    Element,
     Expression,
     Item,
     Max,
     Min,
+    Place,
     Rank,
     Size,
     Uses,
+    Value,
     ValueOf,
 )
 
@@ -74,9 +78,18 @@ def _without(values: Values, end: Number) -> Values:
 def rounding_of(way: Facts, number: Expression, beside: Expression) -> float:
     """By how much `number` may change as an element of the constant that it stands beside."""
     match number, beside:
-        case Constant(float() as value), ValueOf(of) | Min(of) | Max(of):
+        case Constant(float() as value), ValueOf(of) | Min(of) | Max(of) | Element(of):
             return rounding(value, way.of(Dtype(of)).allowed)
     return 0.0
+
+
+def as_element(way: Facts, value: Value, beside: Expression) -> Value:
+    """`value`, rounded like the element that it stands beside if the dtype of that is known."""
+    match value, beside:
+        case float(), ValueOf(of) | Min(of) | Max(of) | Element(of):
+            dtype = way.of(Dtype(of)).only()
+            return value if dtype is None else rounded(value, long_of(dtype))
+    return value
 
 
 def near(way: Facts, left: Expression, value: float, tolerance: float) -> None:
@@ -108,6 +121,10 @@ def narrow(way: Facts, expression: Expression, values: Values) -> None:
             way.narrow(expression, values)
         case Constant(value):
             way.possible &= value in values
+        case Element(of):
+            _narrow_ends(way, of, values)
+        case Place(of, axis):
+            way.narrow(DimAt(of, axis), between(values.bounds()[0] + 1, inf))
         case Calculate(operator, left, right):
             result = values_of(way, expression).meet(values)
             way.possible &= not result.is_empty
@@ -118,6 +135,23 @@ def narrow(way: Facts, expression: Expression, values: Values) -> None:
                     narrow(way, inner, solved(operator, result, number))
                 case _:
                     _narrow_both(way, operator, left, right, result)
+
+
+def _narrow_ends(way: Facts, of: str, values: Values) -> None:
+    """Narrow the least and the greatest element, given that some element is in `values`."""
+    if way.first(Min(of)) == way.first(Max(of)):
+        way.narrow(Min(of), values)
+        return
+    some = values_of(way, Element(of)).meet(values)
+    way.possible &= not some.is_empty
+    least, most = some.bounds()
+    way.narrow(Min(of), _within(some, -inf, most))
+    way.narrow(Max(of), _within(some, least, inf))
+
+
+def _within(some: Values, least: Number, most: Number) -> Values:
+    """The numbers from `least` to `most`, without an end that is not one of `some`."""
+    return replace(between(least, most), excluded=some.excluded & {least, most})
 
 
 def _narrow_both(

@@ -14,7 +14,7 @@ def of_dtypes(dtypes: frozenset[Value] | None) -> Values:
     """The numbers that are elements of one of some dtypes; None stands for any dtype."""
     if not dtypes:
         return ANYTHING
-    known = [_long(dtype) for dtype in dtypes]
+    known = [long_of(dtype) for dtype in dtypes]
     lows, highs = zip(*map(_range, known), strict=True)
     return between(min(lows), max(highs), whole=all(map(whole_range, known)))
 
@@ -23,11 +23,12 @@ def rounding(value: float, dtypes: frozenset[Value] | None) -> float:
     """By how much `value` changes at most as an element of one of some dtypes; None for any."""
     if isinf(value):
         return 0.0
-    known = FORMATS if dtypes is None else map(_long, dtypes)
+    known = FORMATS if dtypes is None else map(long_of, dtypes)
     return max((abs(rounded(value, dtype) - value) for dtype in known), default=0.0)
 
 
-def _long(dtype: Value) -> str:
+def long_of(dtype: Value) -> str:
+    """The name of TVM for a dtype; the name itself if it is none that is known."""
     return long_dtype(str(dtype)) or str(dtype)
 
 

@@ -1,0 +1,65 @@
+"""What a condition on each element of constants says of the least and the greatest of them."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.knowing import count_elements
+from collage_dsl.rules.condition import (
+    Compare,
+    Element,
+    Expression,
+    Max,
+    Min,
+    Place,
+    Size,
+    parts,
+    rebuilt,
+)
+
+
+def constants_in(condition: Expression) -> tuple[str, ...]:
+    """The constants whose elements, or the places of them, `condition` asks about."""
+    return tuple(dict.fromkeys(_constants(condition)))
+
+
+def may_be_empty(way: Facts, name: str) -> bool:
+    """Whether a constant may have no elements."""
+    count_elements(way, name)
+    return way.possible and way.of(Size(name)).bounds()[0] < 1
+
+
+def of_ends(way: Facts, condition: Expression) -> tuple[Expression, ...]:
+    """
+    What `condition`, which holds for each element, says of the least and the greatest one, for
+    constants that have elements. The other elements, and places, are those of some element.
+
+    If `a > b` for the elements at each place, then `max(a) > max(b)` and `min(a) > min(b)`.
+    """
+    return tuple(_of_ends(way, condition))
+
+
+def _of_ends(way: Facts, condition: Expression) -> Iterator[Expression]:
+    for name in constants_in(condition):
+        yield _with_element(condition, name, Max(name))
+        if way.first(Max(name)) != way.first(Min(name)):
+            yield _with_element(condition, name, Min(name))
+    match condition:
+        case Compare(operator, Element(of), Element(other)) if operator != "!=":
+            yield Compare(operator, Max(of), Max(other))
+            yield Compare(operator, Min(of), Min(other))
+
+
+def _with_element(condition: Expression, of: str, element: Expression) -> Expression:
+    if condition == Element(of):
+        return element
+    return rebuilt(condition, partial(_with_element, of=of, element=element))
+
+
+def _constants(condition: Expression) -> Iterator[str]:
+    match condition:
+        case Element(of) | Place(of):
+            yield of
+        case _:
+            for part in parts(condition):
+                yield from _constants(part)
