@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from collage_dsl.graph import Form, Node, TensorType
 from collage_dsl.graph.operators import operators
+from collage_dsl.language import check
 from collage_dsl.language.graphs.values import constant_values
+from collage_dsl.language.reasoning import choices
 from collage_dsl.language.reasoning.assuming import OPPOSITE, assume
 from collage_dsl.language.reasoning.domain import (
     WHOLE,
@@ -27,6 +29,7 @@ from collage_dsl.language.reasoning.domain import (
 )
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.relations import is_broadcasting, keeps_dtype, keeps_shape
+from collage_dsl.language.reasoning.written_out import written_out
 from collage_dsl.rules.condition import (
     All,
     And,
@@ -57,6 +60,7 @@ from collage_dsl.rules.condition import (
     Within,
 )
 from collage_dsl.rules.evaluation import evaluate
+from collage_dsl.source import Source
 from tests.cases import cases
 
 small = st.integers(-3, 12)
@@ -338,3 +342,21 @@ def test_an_operator_broadcasts_as_tvm_infers(name: str) -> None:
 
     assert [operand.ndim for operand in operands] == [2, 1]
     assert result.ndim == 2
+
+
+def test_alternatives_beside_each_other_are_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 40
+    lines = [f"e{at} = (nn.relu(x) | exp(tanh(x)));" for at in range(count)]
+    lines += [f"s{at} = add(s{at - 1}, e{at});" for at in range(1, count)]
+    lines[count:count] = ["s0 = nn.relu(e0);"]
+    text = f"collage 1; pattern p(x) {{ {' '.join(lines)} yield s{count - 1}; }}"
+    written = 0
+
+    def counted(*given: Any) -> Any:
+        nonlocal written
+        written += 1
+        return written_out(*given)
+
+    monkeypatch.setattr(choices, "written_out", counted)
+    check(Source("many.collage", text))
+    assert 0 < written <= 5 * count

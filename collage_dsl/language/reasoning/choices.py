@@ -15,7 +15,14 @@ from collage_dsl.language.reasoning.premises import (
     premises_in,
     what_is_said,
 )
-from collage_dsl.language.reasoning.ways_of_parts import OpenPart, Way, kinds_in, open_parts
+from collage_dsl.language.reasoning.ways_of_parts import (
+    OpenPart,
+    Way,
+    kinds_in,
+    one_of_each,
+    open_parts,
+    with_first_ways,
+)
 from collage_dsl.language.reasoning.written_out import WrittenOut, written_out
 from collage_dsl.rules.condition import Compare, Shape, Where
 from collage_dsl.rules.pattern import Pattern
@@ -132,9 +139,9 @@ class _Search:
         """The first way of each part, if all match together; it is tried first, as most do."""
         found: set[tuple[int, int]] = set()
         last = written
-        while (part := next(self.parts(last), None)) and part.ways and len(found) < MOST_CHOICES:
-            last = written_out(part.taken(last.pattern, part.ways[0]), last)
-            found.add((part.number, 0))
+        while (parts := one_of_each(self.parts(last))) and len(found) < MOST_CHOICES:
+            last = written_out(with_first_ways(last.pattern, parts), last)
+            found |= {(part.number, 0) for part in parts}
         if last is written or _lacks_parameter(last.pattern) or self.excluded(last):
             return None
         return frozenset(found)
@@ -155,7 +162,8 @@ class _Search:
         premises = premises_in(written, self.implied, of_operators=of_operators)
         exclusion = Exclusion(premises, Effort())
         is_excluded = exclusion.contradicts(exclusion.premises.all)
-        self.effort.choosing += exclusion.effort.explaining + len(exclusion.premises.calls)
+        size = len(exclusion.premises.calls) + len(written.pattern.bindings)
+        self.effort.choosing += exclusion.effort.explaining + size
         return exclusion if is_excluded else None
 
     # What is reported.

@@ -74,6 +74,24 @@ def open_parts(
                 yield replace(each, binding=binding)
 
 
+def one_of_each(parts: Iterable[OpenPart]) -> list[OpenPart]:
+    """The first part of each binding, as far as all of these can match."""
+    first: dict[str, OpenPart] = {}
+    for part in parts:
+        first.setdefault(part.binding.name, part)
+    return list(first.values()) if all(part.ways for part in first.values()) else []
+
+
+def with_first_ways(pattern: Pattern, parts: Iterable[OpenPart]) -> Pattern:
+    """`pattern` where each of some parts of different bindings matches in its first way."""
+    values = {part.binding.name: part.ways[0].value for part in parts}
+    bindings = (
+        Binding(each.name, values[each.name]) if each.name in values else each
+        for each in pattern.bindings
+    )
+    return replace(pattern, bindings=tuple(bindings))
+
+
 def kinds_in(pattern: Pattern) -> frozenset[Kind]:
     """The kinds of calls and paths in `pattern` of which something is known."""
     written = [each for each in written_operands(pattern) if isinstance(each, Call | PathFrom)]
