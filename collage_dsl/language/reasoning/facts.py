@@ -4,7 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from collage_dsl.language.reasoning.differences import Difference, Differences, Node, limits
+from collage_dsl.language.reasoning.differences import (
+    ZERO,
+    Difference,
+    Differences,
+    Node,
+    limits,
+)
 from collage_dsl.language.reasoning.domain import (
     ANYTHING,
     NATURAL,
@@ -213,7 +219,7 @@ class Facts:
         self.values[first] = values
         self.possible &= not values.is_empty
         if first in self.differences and self.possible:
-            self.differ(*limits(first, values))
+            self.limit(first, values)
         match first:
             case (Attr() as attribute) | Each(Attr() as attribute) if self.possible:
                 self.match_elements(attribute)
@@ -268,6 +274,13 @@ class Facts:
                         found |= others
         return found
 
+    def limit(self, node: Node, values: Values) -> None:
+        """Add the bounds of `values`, which `node` has."""
+        self.differences.start(node)
+        self.differences.start(ZERO)
+        for bound in limits(node, values):
+            self.possible &= self.differences.add(bound)
+
     def subjects_in(self, node: Node) -> frozenset[str]:
         """The subjects of all terms in `node`."""
         every = () if node is None else terms(node)
@@ -294,8 +307,7 @@ class Facts:
         for each in differences:
             for node in (each.left, each.right):
                 if node not in self.differences:
-                    self.differences.start(node)
-                    self.differ(*limits(node, values_of(self, node)))
+                    self.limit(node, values_of(self, node))
             changes = self.differences.changes
             self.possible &= self.differences.add(each)
             if self.differences.changes > changes:
