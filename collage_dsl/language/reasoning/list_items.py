@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import MAX_WARNINGS, Findings, quoted
-from collage_dsl.language.reasoning.assuming import assume
+from collage_dsl.language.reasoning.assuming import MOST_WAYS, assume
 from collage_dsl.language.reasoning.contradiction_words import notes_on
 from collage_dsl.language.reasoning.exclusion import Exclusion, related
 from collage_dsl.language.reasoning.facts import Facts
@@ -69,7 +69,9 @@ class ListItems:
                     ]
                     self.check_chosen(ways, chosen, condition, _ITEM)
                 case Or(), ast.Operation("or"):
-                    alternatives = written_parts(part, expression, "or")
+                    alternatives = list(written_parts(part, expression, "or"))
+                    if len(alternatives) > MOST_WAYS:
+                        continue
                     chosen = [
                         Condition(each, place.span, size=size_of(each))
                         for each, place in alternatives
