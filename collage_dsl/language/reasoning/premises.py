@@ -31,6 +31,7 @@ from collage_dsl.language.reasoning.terms import renamed
 from collage_dsl.language.reasoning.written_out import WrittenOut, written_out
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import (
+    All,
     And,
     Attr,
     AttrOf,
@@ -238,6 +239,8 @@ def size_of(expression: Expression) -> int:
     match expression:
         case Constant(tuple() as choices):
             return 1 + len(choices) // 20
+        case All(inner):  # it is assumed of several elements, each in a copy of what is known
+            return 1 + 6 * size_of(inner)
         case _:
             return 1 + sum(map(size_of, parts(expression)))
 
