@@ -32,7 +32,11 @@ def may_be_empty(way: Facts, name: str) -> bool:
 def of_ends(way: Facts, condition: Expression) -> tuple[Expression, ...]:
     """
     What `condition`, which holds for each element, says of the least and the greatest one, for
-    constants that have elements. The other elements, and places, are those of some element.
+    constants that have elements.
+
+    An element of another constant, or a place, that is left in what it says is one that is not
+    known: it need not be the same where the condition is about the least and about the greatest
+    element, so it has values, and nothing is equal to it.
 
     If `a > b` for the elements at each place, then `max(a) > max(b)` and `min(a) > min(b)`.
     """

@@ -275,7 +275,7 @@ class Facts:
         return found
 
     def limit(self, node: Node, values: Values) -> None:
-        """Add the bounds of `values`, which `node` has."""
+        """Add `node` to what is compared, with the bounds of its `values`."""
         self.differences.start(node)
         self.differences.start(ZERO)
         for bound in limits(node, values):

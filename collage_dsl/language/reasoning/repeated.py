@@ -54,7 +54,7 @@ def check_repeated(rules: Sequence[tuple[FusionRule, Span]], findings: Findings)
     needless: set[int] = set()
     for at, (_, span) in reversed(list(enumerate(rules))):
         others = (i for i in range(len(rules)) if i != at and i not in needless)
-        by = next((i for i in others if _covers(leaves[i], leaves[at])), None)
+        by = next((i for i in others if _covers(leaves[i], leaves[at], is_first=i < at)), None)
         if by is None:
             continue
         needless.add(at)
@@ -86,12 +86,17 @@ def _leaves(rule: FusionRule, around: tuple[Around, ...]) -> Iterator[Leaf]:
             yield Leaf(around, rule)
 
 
-def _covers(larger: Sequence[Leaf], smaller: Sequence[Leaf]) -> bool:
-    return all(any(_proposes(one, leaf) for one in larger) for leaf in smaller)
+def _covers(larger: Sequence[Leaf], smaller: Sequence[Leaf], *, is_first: bool) -> bool:
+    return all(any(_proposes(one, leaf, is_first) for one in larger) for leaf in smaller)
 
 
-def _proposes(larger: Leaf, smaller: Leaf) -> bool:
-    """Whether `larger` proposes all candidates of `smaller`, with the same labels."""
+def _proposes(larger: Leaf, smaller: Leaf, is_first: bool) -> bool:
+    """
+    Whether `larger` proposes all candidates of `smaller`, with the same labels.
+
+    A pattern of a single call adds nothing to a rule for its kind that `is_first`. Before it, the
+    pattern may be what `prefer: first` prefers.
+    """
     if larger.around != smaller.around:
         return False
     match larger.rule, smaller.rule:
@@ -100,7 +105,7 @@ def _proposes(larger: Leaf, smaller: Leaf) -> bool:
         case OpCallByKind(kinds), OpCallByKind(fewer):
             return set(kinds) >= set(fewer)
         case OpCallByKind(kinds), DFPattern(pattern):
-            return _is_call_of(pattern, kinds)
+            return is_first and _is_call_of(pattern, kinds)
         case one, other:
             return one == other
 

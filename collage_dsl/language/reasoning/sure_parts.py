@@ -70,7 +70,7 @@ def ways(pattern: Pattern) -> Iterator[Part]:
 
 
 def within(part: Part) -> Iterator[Part]:
-    """What is in `part`, but not in all of its choices."""
+    """What is in `part`, without what is in its `choices`."""
     seen: set[Part] = set()
     waiting = [*part.operands]
     while waiting:
@@ -146,8 +146,10 @@ class _Frame:
         match operand:
             case Reference(name):
                 return self.named(name)
-            case Number(value):
+            case Number(value, tolerance=0.0):
                 return Part(number=value)
+            case Number():
+                return _ANYTHING
             case Call(optional=True) | PatternCall(optional=True):
                 return _or_more(self.part(operand.operands[0]))
             case Call() | PatternCall():
@@ -226,6 +228,20 @@ def different(parts: Iterable[Part]) -> int:
     return sum(part.calls for part in kept)
 
 
+def _may_be_one(one: float, other: float) -> bool:
+    """
+    Whether one constant can match two numbers, which are rounded to its dtype. Whole numbers up to
+    256 are exact in all dtypes of at least 16 bits.
+    """
+    largest = max(abs(one), abs(other))
+    if one == other or (one % 1 == other % 1 == 0 and largest <= _EXACT):
+        return one == other
+    return abs(one - other) <= largest * _CLOSE
+
+
+_EXACT, _CLOSE = 256, 0.25
+
+
 @dataclass(frozen=True, slots=True)
 class _Comparison:
     """Tells whether one node can match two parts. Results are remembered."""
@@ -239,6 +255,8 @@ class _Comparison:
         return self.found[pair]
 
     def alike(self, left: Part, right: Part) -> bool:
+        if left.number is not None and right.number is not None:
+            return _may_be_one(left.number, right.number)
         if left.number != right.number:
             return False
         of_kind = left.of_kind or right.of_kind

@@ -108,7 +108,7 @@ def _check_left(
 ) -> None:
     """
     Report a placement of `ops` that leaves a target no candidate, and add them to what the earlier
-    ones have `refused` to each target.
+    ones have `refused` to each target. A `pin` counts in the plans in which its target takes part.
     """
     if item.action == "pin" and item.target.text not in rules:
         return
@@ -119,8 +119,10 @@ def _check_left(
         refused[target] = before | set(ops)
         if always_has(rule, refused[target]) and not always_has(rule, before):
             message = f"this leaves no candidate to `{target}`"
+            if item.action == "pin":
+                message = f"in plans with `{item.target.text}`, {message}"
             hint = "each candidate of its rules has a call that is placed elsewhere: "
-            hint += f"select fewer calls, or remove `{target}`"
+            hint += "select fewer calls"
             findings.warning("W0513", item.selector.span, message, hint)
 
 
