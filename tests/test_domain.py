@@ -221,12 +221,12 @@ def test_conditions_with_too_many_ways_say_nothing() -> None:
 
 
 def test_a_pattern_with_many_conditions_is_checked_quickly() -> None:
-    wheres = "".join(f"where dim(x, {at}) % 4 == 0 or dim(x, {at}) < {at}; " for at in range(150))
+    wheres = "".join(f"where dim(x, {at}) % 4 == 0 or dim(x, {at}) <= {at}; " for at in range(150))
     text = f"collage 1;\npattern f(x) {{ y = nn.relu(x); {wheres} where rank(x) < 3; yield y; }}\n"
 
     found = [diagnostic.code for diagnostic in check(Source("t", text))]
 
-    assert set(found) <= {"E0320", "E0302", "W0331"}
+    assert set(found) <= {"E0320", "E0302"}
 
 
 DIFFERENT = "where dim(x, 0) == 4; where dim(x, 1) == 5;"

@@ -21,7 +21,7 @@ from collage_dsl.language.reasoning.ways_of_parts import (
     kinds_in,
     one_of_each,
     open_parts,
-    with_first_ways,
+    with_values,
 )
 from collage_dsl.language.reasoning.written_out import WrittenOut, written_out
 from collage_dsl.rules.condition import Compare, Shape, Where
@@ -140,7 +140,8 @@ class _Search:
         found: set[tuple[int, int]] = set()
         last = written
         while (parts := one_of_each(self.parts(last))) and len(found) < MOST_CHOICES:
-            last = written_out(with_first_ways(last.pattern, parts), last)
+            firsts = {part.binding.name: part.ways[0].value for part in parts}
+            last = written_out(with_values(last.pattern, firsts), last)
             found |= {(part.number, 0) for part in parts}
         if last is written or _lacks_parameter(last.pattern) or self.excluded(last):
             return None

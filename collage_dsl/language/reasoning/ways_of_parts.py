@@ -55,9 +55,7 @@ class OpenPart:
 
     def taken(self, pattern: Pattern, way: Way) -> Pattern:
         """`pattern` where this part matches in one way."""
-        replaced = Binding(self.binding.name, way.value)
-        bindings = (replaced if each is self.binding else each for each in pattern.bindings)
-        return replace(pattern, bindings=tuple(bindings))
+        return with_values(pattern, {self.binding.name: way.value})
 
 
 def open_parts(
@@ -82,9 +80,8 @@ def one_of_each(parts: Iterable[OpenPart]) -> list[OpenPart]:
     return list(first.values()) if all(part.ways for part in first.values()) else []
 
 
-def with_first_ways(pattern: Pattern, parts: Iterable[OpenPart]) -> Pattern:
-    """`pattern` where each of some parts of different bindings matches in its first way."""
-    values = {part.binding.name: part.ways[0].value for part in parts}
+def with_values(pattern: Pattern, values: Mapping[str, Operand]) -> Pattern:
+    """`pattern` with other values of some bindings, by name."""
     bindings = (
         Binding(each.name, values[each.name]) if each.name in values else each
         for each in pattern.bindings
