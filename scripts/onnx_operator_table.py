@@ -13,11 +13,13 @@ written here, because schemas have them in their documentation only.
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import permutations, zip_longest
 from pathlib import Path
 from typing import Any
 
 import onnx
+from numpy import broadcast_shapes
 
 from collage_dsl.graph.onnx_node import onnx_operator
 from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
@@ -122,7 +124,65 @@ def row(schemas: Iterable[Any]) -> dict[str, Any]:
         **({"results": most} if most < _ANY_NUMBER else {}),
         **({"may_be_none": may_be_none} if may_be_none else {}),
         **dict(dtypes_of(ordered, needed)),
+        **({"shape": shape} if most == 1 and (shape := shape_of(ordered, needed)) else {}),
     }
+
+
+def shape_of(schemas: list[Any], needed: list[str]) -> str | None:
+    """
+    "first" if the result has the shape of the first operand whatever that is, by the shape
+    inference of the onnx package, and "broadcast" if it is broadcast from all. Older versions
+    whose attribute `axis` says how they broadcast are not known to do so.
+    """
+    newest = schemas[-1]
+    if not needed or not isinstance(newest, onnx.defs.OpSchema):
+        return None
+    if not all(map(is_of_tensors, newest.inputs)):
+        return None
+    if all(inferred(newest, [shape], needed) == shape for shape in _SHAPES):
+        return "first"
+    has_axis = any("axis" in schema.attributes for schema in schemas)
+    together = permutations(_SHAPES_TO_BROADCAST, len(needed))
+    is_broadcast = len(needed) in (2, 3) and all(
+        inferred(newest, shapes, needed) == broadcast_shapes(*shapes) for shapes in together
+    )
+    return "broadcast" if is_broadcast and not has_axis else None
+
+
+def is_of_tensors(formal: Any) -> bool:
+    return all(type_.startswith("tensor(") for type_ in formal.types)
+
+
+_SHAPES = [(4,), (1, 3), (2, 1, 3), (2, 3, 4, 5), (1, 4, 1, 4, 6)]
+_SHAPES_TO_BROADCAST = [(4, 1, 5), (3, 1), (2, 1, 3, 1), (1,)]
+
+
+def inferred(
+    schema: Any, shapes: Sequence[tuple[int, ...]], names: list[str]
+) -> tuple[int, ...] | None:
+    """The shape of the result of operands of which the first have these shapes; None if unknown."""
+    operands = [
+        onnx.helper.make_tensor_value_info(name, element_type(formal), shape)
+        for name, formal, shape in zip_longest(names, schema.inputs[: len(names)], shapes)
+    ]
+    node = onnx.helper.make_node(schema.name, names, ["result"], domain=schema.domain)
+    result = onnx.helper.make_empty_tensor_value_info("result")
+    graph = onnx.helper.make_graph([node], "call", operands, [result])
+    opset = onnx.helper.make_opsetid(schema.domain, schema.since_version)
+    model = onnx.helper.make_model(graph, opset_imports=[opset])
+    try:
+        model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+    except onnx.shape_inference.InferenceError:
+        return None
+    type_ = model.graph.output[0].type.tensor_type
+    return tuple(dim.dim_value for dim in type_.shape.dim) if type_.HasField("shape") else None
+
+
+def element_type(formal: Any) -> int:
+    """One that the operand may have; float if it may."""
+    names = {type_.removeprefix("tensor(").removesuffix(")").upper() for type_ in formal.types}
+    name = "FLOAT" if "FLOAT" in names else min(names)
+    return int(onnx.TensorProto.DataType.Value(name))
 
 
 def dtypes_of(schemas: list[Any], needed: list[str]) -> Iterator[tuple[str, Any]]:

@@ -247,7 +247,8 @@ def test_calls_in_random_graphs_have_the_types_that_tvm_infers() -> None:
         except NoExampleError:
             continue
         for node in graph.nodes:
-            if node.op in relax_operators() and is_known(node.type):
+            operands = [graph.nodes[i].type for i in node.inputs]
+            if node.op in relax_operators() and all(map(is_known, [node.type, *operands])):
                 found = type_or_refusal(graph, node)
                 if isinstance(found, str):
                     assert IS_ABOUT_A_DTYPE.search(found), text

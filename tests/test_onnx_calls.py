@@ -25,6 +25,10 @@ _OTHERS: list[tuple[str, Shapes, dict[str, Attribute]]] = [
     ("MatMulInteger", {"A": (2, 3, 4), "B": (4, 5)}, {}),
     ("MatMulInteger", {"A": (4,), "B": (4, 5)}, {}),
     ("NonMaxSuppression", {"boxes": (1, 9, 4), "scores": (1, 3, 9)}, {}),
+    ("Celu", {"X": (3, 1)}, {"alpha": 0.5}),
+    ("Celu", {"X": ()}, {}),
+    ("LpNormalization", {"input": (2, 3, 4)}, {"axis": 1}),
+    ("Mod", {"A": (4, 1, 5), "B": (3, 1)}, {"fmod": 1}),
 ]
 _OUTPUTS = {"LSTM": 3, "GRU": 2, "RNN": 2}
 _DTYPES = {"MatMulInteger": TensorProto.UINT8}
@@ -88,6 +92,7 @@ def test_the_shapes_are_those_of_onnx(op: str, shapes: Shapes, attrs: dict[str, 
         ("NonMaxSuppression", {"boxes": (1, 9, 5), "scores": (1, 3, 9)}, {}, "4 numbers, not 5"),
         ("NonMaxSuppression", {"boxes": (1, 9, 4), "scores": (1, 3, 8)}, {}, "scores of 8"),
         ("MatMulInteger", {"A": (2, 16), "B": (8, 4)}, {}, "16 columns"),
+        ("Mod", {"A": (2, 3), "B": (2,)}, {}, "3 and 2 do not broadcast"),
     ],
 )
 def test_what_does_not_fit_is_refused(

@@ -59,6 +59,8 @@ class Operator:
     `axes` has the attributes that name dimensions of the first operand, if TVM refuses others, and
     how many more dimensions they may name: 1 for a new one. `accepts` has the dtypes that an
     operand may have, or in brackets those that an attribute may say, if TVM refuses others.
+    `shape` says what the shape of the result of an operator of ONNX is, if it needs no attribute:
+    that of the first operand, or that to which all operands are broadcast.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Operator:
     axes: Mapping[str, int] = field(default_factory=dict, hash=False)
     accepts: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     most_results: int | None = None
+    shape: Literal["first", "broadcast"] | None = None
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -165,6 +168,7 @@ def _onnx_operators() -> Mapping[str, Operator]:
             dtypes=tuple(row.get("dtypes", ())),
             accepts={name: tuple(dtypes) for name, dtypes in row.get("accepts", {}).items()},
             most_results=row.get("results"),
+            shape=row.get("shape"),
         )
         for name, row in table["operators"].items()
     }

@@ -39,7 +39,7 @@ from collage_dsl.language.inference.moving import (
     taking,
     triangle,
 )
-from collage_dsl.language.inference.onnx_calls import ONNX_RULES
+from collage_dsl.language.inference.onnx_calls import ONNX_RULES, of_onnx
 from collage_dsl.language.inference.picking import (
     finding_largest,
     gathering_elements,
@@ -101,6 +101,8 @@ def infer(call: Call) -> Type:
             return _broadcasting(call)
         if known and known.kind is Kind.ELEMENTWISE:
             return like_first(call)
+        if known and known.shape:
+            return of_onnx(call, known)
     except (IndexError, ZeroDivisionError):
         raise MismatchError("the attributes do not fit the shapes of the operands") from None
     return unknown(call)

@@ -3,11 +3,14 @@
 from collections.abc import Callable, Mapping
 
 from collage_dsl.graph import Dim, TensorType, TupleType, Type
+from collage_dsl.graph.operators import Operator
+from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.inference.shapes import (
     UNKNOWN_DIM,
     Call,
     MismatchError,
     Shape,
+    broadcast,
     dtype_of,
     multiplied,
     result,
@@ -100,6 +103,24 @@ def blocked_matmul(call: Call) -> Type:
     columns = call.whole("N")
     last: Dim = UNKNOWN_DIM if columns is None else columns
     return result(call, (*shape[:-1], last))
+
+
+def of_onnx(call: Call, operator: Operator) -> Type:
+    """The type of a call whose shape follows from those of the operands alone."""
+    shapes = [call.shape(at) for at in range(len(call.types))]
+    shape = shapes[0] if operator.shape == "first" else broadcast(shapes)
+    return TensorType(_dtype_of_result(call, operator), shape)
+
+
+def _dtype_of_result(call: Call, operator: Operator) -> str:
+    """The dtype that the table says; unknown if it says none, as of what an attribute names."""
+    (said,) = operator.dtypes or (None,)
+    if said is None:
+        return "unknown"
+    if said not in (operator.operands or ()):
+        return long_dtype(said) or "unknown"
+    operand = call.tensor((operator.operands or ()).index(said))
+    return operand.dtype if operand else "unknown"
 
 
 ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {

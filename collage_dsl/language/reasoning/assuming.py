@@ -85,7 +85,7 @@ def assume(
             first = assume([way.copy() for way in ways], left, holds=holds, most=0)
             return first or assume(ways, right, holds=holds, most=0)
         case And(left, right) | Or(left, right):
-            if _alternatives(condition, holds) > most:
+            if alternatives(condition, holds=holds) > most:
                 return ways
             before = [way.copy() for way in ways]
             found = assume([way.copy() for way in ways], left, holds=holds, most=most)
@@ -105,16 +105,16 @@ def assume(
             return [way for way in ways if way.possible]
 
 
-def _alternatives(condition: Expression, holds: bool) -> int:
+def alternatives(condition: Expression, *, holds: bool = True) -> int:
     """The number of alternatives in which `condition` holds (or not), counted by `or` and `and`."""
     condition = without_none(condition)
     match condition:
         case Not(inner):
-            return _alternatives(inner, not holds)
+            return alternatives(inner, holds=not holds)
         case Or(left, right) if holds:
-            return _alternatives(left, True) + _alternatives(right, True)
+            return alternatives(left) + alternatives(right)
         case And(left, right) if not holds:
-            return _alternatives(left, False) + _alternatives(right, False)
+            return alternatives(left, holds=False) + alternatives(right, holds=False)
         case _:
             return 1
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from collage_dsl.diagnostics import Note
-from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings, quoted
-from collage_dsl.language.reasoning.assuming import MOST_WAYS, assume
+from collage_dsl.language.reasoning.assuming import MOST_WAYS, alternatives, assume
 from collage_dsl.language.reasoning.contradiction_words import (
     ORDERS,
     assumed,
@@ -21,6 +20,7 @@ from collage_dsl.language.reasoning.contradiction_words import (
 from collage_dsl.language.reasoning.domain import ANYTHING, NATURAL
 from collage_dsl.language.reasoning.exclusion import MOST_LOOKING, Effort, Exclusion, related
 from collage_dsl.language.reasoning.facts import Facts, values_of
+from collage_dsl.language.reasoning.following import follows, is_known
 from collage_dsl.language.reasoning.knowing import know
 from collage_dsl.language.reasoning.list_items import ListItems
 from collage_dsl.language.reasoning.premises import (
@@ -33,24 +33,16 @@ from collage_dsl.language.reasoning.premises import (
     written_parts,
 )
 from collage_dsl.language.reasoning.relations import Claim
-from collage_dsl.language.reasoning.required_calls import Called
-from collage_dsl.language.reasoning.terms import terms
 from collage_dsl.language.reasoning.usual import usual
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import (
-    All,
     Attr,
-    AttrOf,
-    Calculate,
     Compare,
     Comparison,
     Constant,
     DimAt,
     Each,
     Expression,
-    Has,
-    Holds,
-    Item,
     Max,
     Min,
     Not,
@@ -98,38 +90,70 @@ class _Checker:
         self.calls = exclusion.premises.calls
         self.claims = exclusion.premises.claims
         self.conditions = exclusion.premises.conditions
+        self.following: list[tuple[Condition, Sequence[Premise]]] = []
+        """Conditions that always hold, with what comes before them."""
+        self.excluding: Sequence[Premise] = self.claims
 
     def run(self) -> None:
-        ways = self.related([self.exclusion.start(self.claims)])
+        conditions, looking = self.conditions, self.effort.looking
+        ways = self.ways()
+        if not ways:  # slowly, for the first condition that does not hold
+            self.conditions, self.effort.looking = conditions, looking
+            ways = self.ways(after_each=True)
+        for condition, before in self.following:
+            self.needless(condition, before)
         if not ways:
-            self.contradiction(self.claims)
+            self.contradiction(self.excluding)
             return
-        said: list[Condition] = []
-        for at, condition in enumerate(self.conditions):
-            before: tuple[Premise, ...] = (*self.claims, *self.conditions[:at])
-            self.effort.looking += self.exclusion.effort_of(ways[1:], condition)
-            if self.effort.looking > MOST_LOOKING and len(ways) > 1:
-                self.conditions = self.conditions[:at]
-                break
-            if not condition.implied and self.follows(ways, condition):
-                self.needless(condition, before)
-                said.append(condition)
-            ways = self.related(assume(ways, condition.expression, most=self.most_ways))
-            if not ways:
-                self.contradiction((*before, condition))
-                return
-        for condition in self.conditions:  # again, with the facts from later conditions
-            ways = assume(ways, condition.expression, most=self.most_ways)
-        ways = self.related(ways)
-        if not ways:
-            self.contradiction((*self.claims, *self.conditions))
-            return
+        said = [condition for condition, _ in self.following]
         items = ListItems(self.exclusion, self.conditions, self.findings)
         for condition in self.conditions:
             expression = self.expression_of(condition)
             if expression is not None and condition not in said:
                 items.check(ways, condition, expression)
         self.check_usual(ways)
+
+    def ways(self, *, after_each: bool = False) -> list[Facts]:
+        """
+        The ways in which all conditions hold. What operators say is added before a condition that
+        may follow from it, or that has alternatives; with `after_each`, after each condition. If no
+        way is left, `excluding` is the premises so far.
+        """
+        self.following = []
+        self.excluding = self.claims
+        ways = [self.exclusion.start(self.claims)]
+        if after_each:
+            ways = self.related(ways)
+        for at, condition in enumerate(self.conditions):
+            if not ways:
+                return []
+            before: tuple[Premise, ...] = (*self.claims, *self.conditions[:at])
+            self.effort.looking += self.exclusion.effort_of(ways[1:], condition)
+            if self.effort.looking > MOST_LOOKING and len(ways) > 1:
+                self.conditions = self.conditions[:at]
+                break
+            may_follow = not condition.implied and is_known(ways, condition.expression, self.calls)
+            if may_follow:
+                ways = self.settled(ways, self.conditions[:at])
+            elif alternatives(condition.expression) > 1:
+                ways = self.related(ways)
+            if may_follow and follows(ways, condition.expression, self.claims):
+                self.following.append((condition, before))
+            self.excluding = (*before, condition)
+            ways = assume(ways, condition.expression, most=self.most_ways)
+            if after_each:
+                ways = self.related(ways)
+        if ways:
+            self.excluding = (*self.claims, *self.conditions)
+            ways = self.settled(ways, self.conditions)
+        return ways
+
+    def settled(self, ways: list[Facts], conditions: Sequence[Condition]) -> list[Facts]:
+        """Add what operators say, and then again what `conditions` say, to which it adds."""
+        ways = self.related(ways)
+        for condition in conditions:
+            ways = assume(ways, condition.expression, most=self.most_ways)
+        return self.related(ways)
 
     def related(self, ways: list[Facts]) -> list[Facts]:
         return related(ways, self.claims)
@@ -240,7 +264,9 @@ class _Checker:
         """Warn of a condition that holds in no usual model, or a call that is in none."""
         given = tuple(usual(self.calls, self.conditions, ways))
         premises: tuple[Premise, ...] = (*self.claims, *given, *self.conditions)
-        if not given or self.may_hold(ways, given) or not self.exclusion.contradicts(premises):
+        if not given or any(self.may_hold(way, given) for way in ways):
+            return
+        if not self.exclusion.contradicts(premises):
             return
         found = self.exclusion.needed(premises)
         last = found[-1]
@@ -256,14 +282,15 @@ class _Checker:
         why = self.exclusion.why(found)
         self.findings.warning("W0319", last.span, message, why, notes_on(others))
 
-    def may_hold(self, ways: Sequence[Facts], given: Sequence[Condition]) -> bool:
-        """Whether some way is left in which `given` and all conditions hold."""
-        left = [way.copy() for way in ways]
-        for conditions in (given, self.conditions):
-            for condition in conditions:
-                left = assume(left, condition.expression, most=0)
-            left = self.related(left)
-        return bool(left)
+    def may_hold(self, way: Facts, given: Sequence[Condition]) -> bool:
+        """Whether `given` and all conditions may hold in `way`."""
+        left = [way.copy()]
+        for condition in (*given, *self.conditions):
+            left = assume(left, condition.expression, most=0)
+        left = self.related(left)
+        for condition in self.conditions:
+            left = assume(left, condition.expression, most=0)
+        return bool(self.related(left))
 
     def is_of_one_call(self, found: Sequence[Premise]) -> bool:
         """Whether a pattern that is called says all this, so that it is reported there."""
@@ -318,47 +345,11 @@ class _Checker:
 
     # Conditions that always hold.
 
-    def follows(self, ways: Sequence[Facts], condition: Condition) -> bool:
-        """Whether all facts in `condition` are known in all `ways`, and it holds in each."""
-        expression = condition.expression
-        if not _is_plain(expression):
-            return False
-        asked = [
-            term
-            for term in terms(expression)
-            if not isinstance(term, Has) and not _has_value(term, self.calls)
-        ]
-        if not all(way.known.issuperset(asked) for way in ways):
-            return False
-        return not any(
-            self.related(assume([way.copy() for way in ways], part, holds=False))
-            for part in parts_of(expression)
-        )
-
     def needless(self, condition: Condition, before: Sequence[Premise]) -> None:
         opposite = Condition(Not(condition.expression), condition.span)
         notes = notes_on(self.exclusion.reason(before, opposite))
         message = "this condition always holds"
         self.findings.warning("W0330", condition.span, message, "remove it", notes)
-
-
-def _is_plain(expression: Expression) -> bool:
-    """Whether `expression` is known as soon as all its terms are."""
-    match expression:
-        case Shape() | Each() | Item() | AttrOf() | All() | Holds() | Calculate("/" | "%"):
-            return False
-        case _:
-            return all(map(_is_plain, parts(expression)))
-
-
-def _has_value(term: object, calls: Sequence[Called]) -> bool:
-    """Whether `term` is an attribute that always has a value."""
-    if not isinstance(term, Attr):
-        return False
-    number, _, name = term.name.partition(".")
-    call = next(call for call in calls if str(call.number) == number)
-    known = [operators()[op].defaults for op in call.call.ops]
-    return all(name not in defaults or defaults[name] is not None for defaults in known)
 
 
 def _of_all_elements(left: Expression, right: Expression) -> str:

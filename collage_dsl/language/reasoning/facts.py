@@ -240,7 +240,7 @@ class Facts:
         left = [v for v in lists if not isinstance(v, tuple) or all(e in elements for e in v)]
         if len(left) < len(lists):
             self.set(first, self.of_first(first).meet(one_of(left)))
-        for term in [term for term in self.values if isinstance(term, Item)]:
+        for term in [term for term in (*self.values, *self.same) if isinstance(term, Item)]:
             if term.attribute == attribute and self.possible:
                 self.match_element(attribute, term.index)
 

@@ -106,5 +106,6 @@ class ListItems:
             self.findings.warning("W0331", each.span, message, words.hint, notes)
 
     def is_vain(self, ways: Sequence[Facts], chosen: Condition) -> bool:
-        copies = [way.copy() for way in ways]
-        return not related(assume(copies, chosen.expression), self.claims)
+        return not any(
+            related(assume([way.copy()], chosen.expression), self.claims) for way in ways
+        )

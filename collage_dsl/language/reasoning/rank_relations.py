@@ -20,7 +20,7 @@ from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.relations import Apply, Relation, broadcasts
 from collage_dsl.language.reasoning.required_calls import Called
-from collage_dsl.rules.condition import Rank
+from collage_dsl.rules.condition import Has, Rank
 
 REDUCTIONS = frozenset(
     {"argmax", "argmin", "max", "mean", "median", "min", "prod", "std", "sum", "variance"}
@@ -148,10 +148,12 @@ def _same_rank(called: Called, facts: Facts) -> None:
 
 def _same_rank_along_axis(called: Called, facts: Facts) -> None:
     result, data = Rank(called.result), Rank(called.operands[0])
-    if is_none(called, facts, "axis") or not may_be_equal(facts, result, data):
-        facts.narrow(result, one_of((1,)))
-    elif called.attribute("axis") in facts.known:
+    has_axis = Has(called.attribute("axis").name)
+    if facts.of(has_axis).only() is True:
         _same_rank(called, facts)
+    elif is_none(called, facts, "axis") or not may_be_equal(facts, result, data):
+        facts.narrow(has_axis, FALSE)
+        facts.narrow(result, one_of((1,)))
     else:
         least, most = facts.of(Rank(called.operands[0])).bounds()
         facts.narrow(Rank(called.result), between(min(least, 1), max(most, 1)))

@@ -111,17 +111,14 @@ def keeps_dtype(op: str) -> bool:
 
 def keeps_shape(op: str) -> bool:
     """Whether the result of `op` has the shape of its first operand."""
-    simple = operators()[op].kind is Kind.ELEMENTWISE and op not in _OTHER_SHAPE
-    return simple or op in _LIKE_FIRST
-
-
-def is_broadcasting(op: str) -> bool:
-    """Whether `op` takes two tensors, which are broadcast to one shape."""
     known = operators()[op]
-    takes_two = known.operands == ("x1", "x2")
-    return known.kind is Kind.BROADCAST and takes_two and op not in _OTHER_SHAPE
+    simple = known.kind is Kind.ELEMENTWISE and op not in _OTHER_SHAPE
+    return simple or op in _LIKE_FIRST or known.shape == "first"
 
 
 def broadcasts(op: str) -> bool:
     """Whether all operands of `op` are broadcast to one shape."""
-    return is_broadcasting(op) or op == "where"
+    known = operators()[op]
+    takes_two = known.operands == ("x1", "x2") and op not in _OTHER_SHAPE
+    is_binary = known.kind is Kind.BROADCAST and takes_two
+    return is_binary or op == "where" or known.shape == "broadcast"

@@ -1,6 +1,7 @@
 """Compute a lower bound of the size and depth of a match of a pattern."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from collage_dsl.language.reasoning.sure_parts import Part, different, ways, within
 from collage_dsl.rules.pattern import Pattern
@@ -17,6 +18,7 @@ class Smallest:
     depth: int
 
 
+@lru_cache(1024)
 def smallest(pattern: Pattern) -> Smallest:
     """
     A lower bound for every match of `pattern`.
