@@ -41,6 +41,13 @@ def in_float64(model: onnx.ModelProto) -> onnx.ModelProto:
         if tensor.data_type == TensorProto.FLOAT:
             array = numpy_helper.to_array(tensor).astype("float64")
             tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    for node in wide.graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "to" and attribute.i == TensorProto.FLOAT:
+                attribute.i = TensorProto.DOUBLE
+            if attribute.t.data_type == TensorProto.FLOAT:
+                array = numpy_helper.to_array(attribute.t).astype("float64")
+                attribute.t.CopyFrom(numpy_helper.from_array(array))
     for value in (*wide.graph.input, *wide.graph.output, *wide.graph.value_info):
         if value.type.tensor_type.elem_type == TensorProto.FLOAT:
             value.type.tensor_type.elem_type = TensorProto.DOUBLE
