@@ -63,7 +63,7 @@ MAY_USE = {
     "pathspec": {"cli"},
     "tvm": {"frontend", "backends", "targets", "realization", "measuring"},
     "tvm_ffi": {"frontend", "backends", "targets", "realization", "measuring"},
-    "onnx": {"frontend", "backends", "realization", "saturation"},
+    "onnx": {"frontend", "backends", "language", "realization", "saturation"},
     "onnxruntime": {"offline"},
     "scipy": {"search"},
     "pygls": {"lsp"},

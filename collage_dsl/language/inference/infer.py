@@ -39,7 +39,7 @@ from collage_dsl.language.inference.moving import (
     taking,
     triangle,
 )
-from collage_dsl.language.inference.onnx_calls import ONNX_RULES, of_onnx
+from collage_dsl.language.inference.onnx_calls import ONNX_RULES, by_rule, of_onnx
 from collage_dsl.language.inference.picking import (
     finding_largest,
     gathering_elements,
@@ -121,7 +121,8 @@ def is_one_rule(ops: Sequence[str]) -> bool:
 def _kind_of_rule(op: str) -> tuple[object, ...]:
     known = operators()[op]
     layouts = [value for name, value in known.defaults.items() if name.endswith("layout")]
-    return _RULES.get(op), known.operands, frozenset(known.attrs), *layouts
+    rule = op if op in ONNX_RULES else _RULES.get(op)
+    return rule, known.operands, frozenset(known.attrs), *layouts
 
 
 def _truth(call: Call) -> Type:
@@ -381,5 +382,5 @@ _RULES: Mapping[str, Callable[[Call], Type]] = {
     "size": _size,
     "shape_of": _shape_of,
     "tensor_to_shape": _shape_of,
-    **ONNX_RULES,
+    **dict.fromkeys(ONNX_RULES, by_rule),
 }

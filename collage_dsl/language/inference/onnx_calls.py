@@ -1,10 +1,24 @@
 """The types of calls of operators of ONNX that Relax does not have, by their definition there."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from collage_dsl.graph import Dim, TensorType, TupleType, Type
-from collage_dsl.graph.operators import Operator
+from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.graph.types import long_dtype
+from collage_dsl.language.inference.einsum import einsum, subscripts_of
+from collage_dsl.language.inference.lettered import Lettered, fitted
+from collage_dsl.language.inference.onnx_fused import FUSED
+from collage_dsl.language.inference.onnx_windows import (
+    convolving,
+    convolving_integers,
+    deformed,
+    depth_to_space,
+    quantized_convolving,
+    sampled,
+    space_to_depth,
+    transposed,
+)
 from collage_dsl.language.inference.shapes import (
     UNKNOWN_DIM,
     Call,
@@ -12,9 +26,11 @@ from collage_dsl.language.inference.shapes import (
     Shape,
     broadcast,
     dtype_of,
+    listed,
     multiplied,
     result,
     times,
+    unknown,
 )
 
 _GATES = {"onnx.LSTM": 4, "onnx.GRU": 3, "onnx.RNN": 1}
@@ -33,17 +49,19 @@ def recurrent(call: Call) -> Type:
     for at in range(2):
         message = f"`W` has {weights[at]} and `R` {again[at]} in dimension {at}"
         call.agree(weights[at], again[at], message)
-    if _is_any_known(again[2], weights[1], again[1]):
-        hidden = call.whole("hidden_size")
-        if hidden is not None:
-            call.agree(again[2], hidden, f"`R` takes {again[2]} hidden values, not {hidden}")
-        rows = times(again[2] if hidden is None else hidden, _GATES[call.op])
-        for name, shape in (("W", weights), ("R", again)):
-            call.agree(shape[1], rows, f"`{name}` has {shape[1]} rows, and the gates {rows}")
+    rows = times(again[2], _GATES[call.op])
+    hidden = call.known_whole("hidden_size")
+    if hidden is not None:
+        call.agree(again[2], hidden, f"`R` takes {again[2]} hidden values, not {hidden}")
+        rows = times(hidden, _GATES[call.op])
+    for name, shape in (("W", weights), ("R", again)):
+        call.agree(shape[1], rows, f"`{name}` has {shape[1]} rows, and the gates {rows}")
     directions = 2 if call.text("direction") == "bidirectional" else 1
     for name, shape in (("W", weights), ("R", again)):
         message = f"`{name}` is for {shape[0]} directions, not for {directions}"
         call.agree(shape[0], directions, message)
+    if len(call.types) > 3:
+        fitted(call, _with_states(call, directions))
     steps, batch, _ = given
     every: Shape = (steps, directions, batch, again[2])
     last: Shape = (directions, batch, again[2])
@@ -53,8 +71,14 @@ def recurrent(call: Call) -> Type:
     return TupleType(tuple(TensorType(dtype_of(call), each) for each in (every, *[last] * states)))
 
 
-def _is_any_known(*dims: Dim) -> bool:
-    return any(isinstance(dim, int) for dim in dims)
+def _with_states(call: Call, directions: int) -> Lettered:
+    """All operands: after the first three a bias, lengths, the states, and weights of an LSTM."""
+    data, state = "sbi", f"{directions}bh"
+    if call.whole("layout") == 1:
+        data, state = "bsi", f"b{directions}h"
+    of_cell = f"?{state} ?{directions}p" if call.op == "onnx.LSTM" else ""
+    weights = f"{directions}gi {directions}gh ?{directions}c"
+    return Lettered(f"{data} {weights} ?b ?{state} {of_cell}", "")
 
 
 def _of_rank(rank: int, call: Call, at: int, name: str) -> Shape:
@@ -75,58 +99,154 @@ def choosing_boxes(call: Call) -> Type:
     return TensorType("int64", (UNKNOWN_DIM, 3))
 
 
-def integer_matmul(call: Call) -> Type:
-    return TensorType("int32", multiplied(call, call.shape(0), call.shape(1)))
+def product_of_matrices(call: Call) -> Type:
+    return result(call, multiplied(call, call.shape(0), call.shape(1)))
 
 
 def fused_matmul(call: Call) -> Type:
     """A product of matrices, of which each may be transposed first."""
-    left, right = call.shape(0), call.shape(1)
-    if call.whole("transBatchA") or call.whole("transBatchB"):
-        return result(call, None)
-    left = _transposed(left) if call.whole("transA") else left
-    right = _transposed(right) if call.whole("transB") else right
+    left, right = (_turned(call, at, "AB"[at]) for at in range(2))
     return result(call, multiplied(call, left, right))
 
 
-def _transposed(shape: Shape | None) -> Shape | None:
-    return shape if shape is None or len(shape) < 2 else (*shape[:-2], shape[-1], shape[-2])
+def _turned(call: Call, at: int, name: str) -> Shape | None:
+    """The first dimension may come behind the other batches, before the last two are exchanged."""
+    shape = call.shape(at)
+    if shape is None or len(shape) < 2:
+        return shape
+    if call.whole(f"transBatch{name}"):
+        if len(shape) < 3:
+            raise MismatchError(f"`{name}` has no batches to transpose")
+        shape = (*shape[1:-1], shape[0], shape[-1])
+    return _transposed(shape) if call.whole(f"trans{name}") else shape
+
+
+def _transposed(shape: Shape) -> Shape:
+    return (*shape[:-2], shape[-1], shape[-2])
+
+
+def matrices(call: Call) -> Type:
+    """A product of two matrices, to which a third one is added."""
+    for at, name in enumerate("AB"):
+        shape = call.shape(at)
+        if shape is not None and len(shape) != 2:
+            raise MismatchError(f"`{name}` has 2 dimensions, not {len(shape)}")
+    return fused_matmul(call)
 
 
 def blocked_matmul(call: Call) -> Type:
-    """A product with a matrix of K rows and N columns, which is stored in blocks."""
-    shape, rows = call.shape(0), call.whole("K")
-    if not shape:
-        return result(call, None)
-    if rows is not None:
+    """
+    A product with a matrix of K rows and N columns. Each column is stored as blocks of numbers
+    with few bits, unless it is packed for one machine.
+    """
+    shape, rows, columns = call.shape(0), call.known_whole("K"), call.known_whole("N")
+    if shape and rows is not None:
         call.agree(shape[-1], rows, f"`A` has {shape[-1]} columns, not {rows} as `K` says")
-    columns = call.whole("N")
+    blocks, size, bits = call.shape(1), call.known_whole("block_size"), call.known_whole("bits")
+    if blocks is not None and call.known("weight_prepacked") == 0:
+        count = -(-rows // size) if rows and size else UNKNOWN_DIM
+        stored = size * bits // 8 if size and bits else UNKNOWN_DIM
+        needed = (UNKNOWN_DIM if columns is None else columns, count, stored)
+        message = f"`B` is {listed(blocks)}, and the attributes say {listed(needed)}"
+        call.agree_all(blocks, needed, message)
     last: Dim = UNKNOWN_DIM if columns is None else columns
-    return result(call, (*shape[:-1], last))
+    return result(call, (*shape[:-1], last) if shape else None)
+
+
+def transposing(call: Call) -> Type:
+    shape, order = call.shape(), call.ints("perm")
+    if shape is None:
+        return result(call, None)
+    if order is None:
+        return result(call, shape[::-1])
+    if sorted(order) != list(range(len(shape))):
+        message = f"`perm` {list(order)} does not order {len(shape)} dimensions"
+        raise MismatchError(message)
+    return result(call, tuple(shape[at] for at in order))
+
+
+def padding_sizes(call: Call) -> Type:
+    """The sizes at the beginning and the end of each dimension, or of those that `axes` names."""
+    shape, sizes = call.shape(0), call.shape(1)
+    count = len(call.types)
+    if shape is not None and sizes is not None and len(sizes) == 1 and count in (2, 4):
+        axes = call.shape(3) if count == 4 else (len(shape),)
+        if axes is not None and len(axes) == 1:
+            needed = times(axes[0], 2)
+            message = f"{sizes[0]} sizes of padding do not fit, {needed} are needed"
+            call.agree(sizes[0], needed, message)
+    return unknown(call)
+
+
+def sum_of_products(call: Call) -> Type:
+    """An operand that is taken several times counts as one, so there may be fewer."""
+    equation = call.text("equation")
+    count = len(subscripts_of(equation).operands)
+    if len(call.types) > count:
+        message = f"`{equation}` takes {count} operands, and {len(call.types)} are given"
+        raise MismatchError(message)
+    if len(call.types) < count:
+        return unknown(call)
+    one = (TupleType(call.types),)
+    return einsum(Call("einsum", one, (None,), {"subscripts": equation}, call.agreed))
 
 
 def of_onnx(call: Call, operator: Operator) -> Type:
     """The type of a call whose shape follows from those of the operands alone."""
     shapes = [call.shape(at) for at in range(len(call.types))]
     shape = shapes[0] if operator.shape == "first" else broadcast(shapes)
-    return TensorType(_dtype_of_result(call, operator), shape)
+    return TensorType(*_dtypes(call, 1), shape)
 
 
-def _dtype_of_result(call: Call, operator: Operator) -> str:
-    """The dtype that the table says; unknown if it says none, as of what an attribute names."""
-    (said,) = operator.dtypes or (None,)
-    if said is None:
-        return "unknown"
-    if said not in (operator.operands or ()):
-        return long_dtype(said) or "unknown"
-    operand = call.tensor((operator.operands or ()).index(said))
-    return operand.dtype if operand else "unknown"
+def _dtypes(call: Call, count: int) -> Iterator[str]:
+    """The dtypes that the table says; unknown if it says none, as of what an attribute names."""
+    operator = operators()[call.op]
+    for at in range(count):
+        said = operator.dtypes[at] if at < len(operator.dtypes) else None
+        if said is None:
+            yield "unknown"
+        elif said in (operator.operands or ()):
+            operand = call.tensor((operator.operands or ()).index(said))
+            yield operand.dtype if operand else "unknown"
+        else:
+            yield long_dtype(said) or "unknown"
+
+
+def by_rule(call: Call) -> Type:
+    """The type by a rule of `ONNX_RULES`, with the dtypes that the table says."""
+    match ONNX_RULES[call.op](call):
+        case TupleType(fields):
+            dtypes = _dtypes(call, len(fields))
+            typed = zip(dtypes, fields, strict=True)
+            return TupleType(tuple(_with_dtype(dtype, each) for dtype, each in typed))
+        case type_:
+            return _with_dtype(*_dtypes(call, 1), type_)
+
+
+def _with_dtype(dtype: str, type_: Type) -> Type:
+    return replace(type_, dtype=dtype) if isinstance(type_, TensorType) else type_
 
 
 ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
+    **FUSED,
     **dict.fromkeys(_GATES, recurrent),
+    **{f"com.microsoft.{sort}Conv": convolving for sort in ("Fused", "Nhwc", "NhwcFused")},
+    **dict.fromkeys(("com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul"), fused_matmul),
+    **dict.fromkeys(("onnx.Gemm", "com.microsoft.FusedGemm"), matrices),
+    **dict.fromkeys(("onnx.MatMul", "onnx.MatMulInteger"), product_of_matrices),
+    "onnx.Conv": convolving,
+    "onnx.ConvInteger": convolving_integers,
+    "onnx.ConvTranspose": transposed,
+    "onnx.DeformConv": deformed,
+    "onnx.DepthToSpace": depth_to_space,
+    "onnx.Einsum": sum_of_products,
+    "onnx.GridSample": sampled,
     "onnx.NonMaxSuppression": choosing_boxes,
-    "onnx.MatMulInteger": integer_matmul,
-    "com.microsoft.FusedMatMul": fused_matmul,
+    "onnx.Pad": padding_sizes,
+    "onnx.QLinearConv": quantized_convolving,
+    "onnx.SpaceToDepth": space_to_depth,
+    "onnx.Transpose": transposing,
+    "com.microsoft.DynamicQuantizeMatMul": product_of_matrices,
+    "com.microsoft.MatMulIntegerToFloat": product_of_matrices,
     "com.microsoft.MatMulNBits": blocked_matmul,
 }

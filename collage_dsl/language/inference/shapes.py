@@ -21,6 +21,10 @@ class MismatchError(Exception):
     """The operands do not fit each other; the message says how."""
 
 
+class UnknownAttributeError(Exception):
+    """An attribute that the type of a call depends on is not known; the message is its name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """
@@ -53,6 +57,17 @@ class Call:
 
     def whole(self, name: str) -> int | None:
         value = self.attrs.get(name)
+        return value if isinstance(value, int) else None
+
+    def known(self, name: str) -> Attribute | None:
+        """The value of an attribute; None if it has no value, or if that is not known."""
+        try:
+            return self.attrs.get(name)
+        except UnknownAttributeError:
+            return None
+
+    def known_whole(self, name: str) -> int | None:
+        value = self.known(name)
         return value if isinstance(value, int) else None
 
     def text(self, name: str) -> str:
@@ -160,6 +175,14 @@ def more_exact_shape(left: Shape | None, right: Shape | None) -> Shape | None:
     if left is None or right is None:
         return right if left is None else left
     return tuple(map(more_exact, left, right))
+
+
+def shared_shape(one: Shape | None, other: Shape | None) -> Shape | None:
+    """What holds for both of two shapes."""
+    if one is None or other is None or len(one) != len(other):
+        return None
+    pairs = zip(one, other, strict=True)
+    return tuple(left if left == right else UNKNOWN_DIM for left, right in pairs)
 
 
 def listed(shape: Shape) -> str:

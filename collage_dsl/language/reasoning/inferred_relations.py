@@ -6,9 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collage_dsl.graph import Attribute, Dim, OpaqueType, TensorType, TupleType, Type
-from collage_dsl.graph.operators import operators
+from collage_dsl.graph.operators import operators, without_code
 from collage_dsl.language.inference.infer import has_rule, infer, is_one_rule
-from collage_dsl.language.inference.shapes import UNKNOWN_DIM, Call, MismatchError
+from collage_dsl.language.inference.shapes import (
+    UNKNOWN_DIM,
+    Call,
+    MismatchError,
+    UnknownAttributeError,
+    more_exact_shape,
+)
+from collage_dsl.language.inference.standard_calls import is_standard, joined, standard_type
 from collage_dsl.language.reasoning.assuming import equate
 from collage_dsl.language.reasoning.domain import one_of
 from collage_dsl.language.reasoning.facts import Facts
@@ -47,10 +54,6 @@ _NAME = re.compile(r"\bd[0-9]+\b")
 """A name of `_Dims`, which no user knows."""
 
 
-class _UnknownError(Exception):
-    """An attribute that the type of a call depends on is not known; the message is its name."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Inferred:
     """What is inferred in one way; the type is None if it is not known."""
@@ -60,7 +63,8 @@ class _Inferred:
 
 
 def inferred_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
-    if has_rule(ops[0]) and is_one_rule(ops):
+    has_type = has_rule(ops[0]) or (is_standard(ops[0]) and len(ops) == 1)
+    if has_type and is_one_rule(ops):
         yield Relation("{op} gives the shape that follows from what it takes", again=_infer)
 
 
@@ -102,6 +106,7 @@ def _known_part(called: Called, facts: Facts, dims: "_Dims") -> "_Part | None":
         for name, number in zip(called.operands, numbers, strict=True)
     )
     is_any_known = lists or any(map(_is_known, types)) or set(numbers) - {None}
+    is_any_known = is_any_known or called.call.ops[0] in without_code()
     if not is_any_known or any(map(_is_missing, operators()[called.call.ops[0]].takes, types)):
         return None
     return _Part(called, facts, types, values)
@@ -130,10 +135,10 @@ class _Part:
         attributes = _Attributes(self.called, self.facts, assumed)
         call = Call(self.op, self.types, self.values, attributes)
         try:
-            yield _Inferred(infer(call), tuple(call.agreed))
+            yield _Inferred(_type(call), tuple(call.agreed))
         except MismatchError as problem:
             self.problems.append(str(problem))
-        except _UnknownError as unknown:
+        except UnknownAttributeError as unknown:
             name = str(unknown)
             choices = self.choices(name)
             if not 0 < len(choices) <= most:
@@ -154,7 +159,22 @@ class _Part:
         has_value = self.facts.of(Has(attribute.name)).only() is True
         if name in operators()[self.op].may_be_none and not has_value:
             return []
-        return sorted((value for value in values.allowed or () if value in values), key=str)
+        allowed = values.allowed or operators()[self.op].values.get(name, ())
+        return sorted((value for value in allowed if value in values), key=str)
+
+
+def _type(call: Call) -> Type:
+    """What a rule of ours says, and the definition of the operator in ONNX."""
+    type_ = infer(call)
+    if not is_standard(call.op):
+        return type_
+    match type_, standard_type(call):
+        case TensorType(dtype, one), TensorType(_, other):
+            return TensorType(dtype, more_exact_shape(one, other))
+        case TensorType(shape=None), other:
+            return other
+        case _:
+            return type_
 
 
 def _agreed_in_all(found: Sequence[_Inferred]) -> Iterator[tuple[Dim, Dim]]:
@@ -178,7 +198,12 @@ def _results(called: Called, type_: Type | None) -> Iterator[tuple[str, Type]]:
     match type_:
         case TupleType(fields):
             named = called.names.fields.get(called.result, {})
-            yield from ((named[at], each) for at, each in enumerate(fields) if at in named)
+            if operators()[called.call.ops[0]].most_results is None:
+                yield from ((named[at], each) for at, each in enumerate(fields) if at in named)
+            elif not named:
+                yield called.result, joined(type_)
+            elif max(named) == len(fields) - 1:
+                yield from ((named[at], fields[at]) for at in named)
         case TensorType():
             yield called.result, type_
 
@@ -277,7 +302,7 @@ _OPERATORS: Mapping[type[ast.operator], Arithmetic] = {
 class _Attributes(Mapping[str, Attribute]):
     """
     The attributes of a call, some of which have `assumed` values. One that is read and not known
-    raises `_UnknownError`.
+    raises `UnknownAttributeError`.
     """
 
     def __init__(self, called: Called, facts: Facts, assumed: Mapping[str, Attribute]) -> None:
@@ -301,10 +326,10 @@ class _Attributes(Mapping[str, Attribute]):
             return _UNKNOWN
         if name in _COUNTS:
             return None
-        raise _UnknownError(name)
+        raise UnknownAttributeError(name)
 
     def __iter__(self) -> Iterator[str]:
-        raise _UnknownError
+        raise UnknownAttributeError
 
     def __len__(self) -> int:
-        raise _UnknownError
+        raise UnknownAttributeError

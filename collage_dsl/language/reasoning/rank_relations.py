@@ -40,6 +40,13 @@ _FIXED: Mapping[str, int] = {
     "size": 0,
     "vision.roi_align": 4,
     "vision.roi_pool": 4,
+    "onnx.MaxRoiPool": 4,
+    "onnx.NonMaxSuppression": 2,
+    "onnx.NonZero": 2,
+    "onnx.RoiAlign": 4,
+    "onnx.STFT": 4,
+    "onnx.Shape": 1,
+    "onnx.Size": 0,
 }
 """Operators whose result always has the same rank."""
 
@@ -79,8 +86,22 @@ _BY_CHANNEL = frozenset({"nn.batch_norm", "nn.group_norm", "nn.instance_norm"})
 _SAME_RANK = frozenset(
     {"concat", "dynamic_strided_slice", "gather_elements", "nn.pad", "nn.pixel_shuffle"}
     | {"permute_dims", "split", "strided_slice", "topk"}
+    | {f"onnx.{sort}" for sort in ("Conv", "ConvInteger", "ConvTranspose", "QLinearConv")}
+    | {f"onnx.{sort}Pool" for sort in ("Average", "Lp", "Max")}
+    | {f"onnx.Global{sort}Pool" for sort in ("Average", "Lp", "Max")}
+    | {f"onnx.{op}" for op in ("Concat", "DFT", "DepthToSpace", "GatherElements", "GridSample")}
+    | {f"onnx.{op}" for op in ("Pad", "Resize", "Slice", "SpaceToDepth", "Tile", "TopK")}
+    | {f"onnx.{op}" for op in ("Transpose", "Upsample")}
+    | {f"com.microsoft.{sort}Conv" for sort in ("Fused", "Nhwc", "NhwcFused")}
 )
 """Operators whose results have the rank, but not the shape, of each tensor that comes first."""
+
+_KEEPING = frozenset(
+    {f"onnx.Reduce{sort}" for sort in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min")}
+    | {f"onnx.Reduce{sort}" for sort in ("Prod", "Sum", "SumSquare")}
+    | {"onnx.ArgMax", "onnx.ArgMin"}
+)
+"""Reductions of ONNX, which keep dimensions as 1 if `keepdims` is 1."""
 
 _SAME_RANK_ALONG_AXIS = frozenset({"cumprod", "cumsum", "repeat"})
 """Operators that give a list if no axis is said."""
@@ -144,6 +165,13 @@ def _same_rank(called: Called, facts: Facts) -> None:
     for name in called.results.values():
         for operand in called.tensors(0):
             facts.equal(Rank(name), Rank(operand))
+
+
+def _kept_rank(called: Called, facts: Facts) -> None:
+    if facts.of(called.attribute("keepdims")).only() == 1:
+        _same_rank(called, facts)
+    else:
+        differ(facts, called.operands[0], called.result, 0, inf)
 
 
 def _same_rank_along_axis(called: Called, facts: Facts) -> None:
@@ -330,6 +358,10 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     (
         {"concat", "take"}.__contains__,
         _again("{op} takes data of rank 1, if there is no `axis`", _listed_without_axis),
+    ),
+    (
+        _KEEPING.__contains__,
+        _again("{op} keeps the rank if `keepdims` is 1", _kept_rank),
     ),
     (
         {"broadcast_to", "tile"}.__contains__,

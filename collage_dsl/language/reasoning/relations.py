@@ -98,6 +98,9 @@ _LIKE_FIRST = frozenset(
     | {"nn.instance_norm", "nn.layer_norm", "nn.log_softmax", "nn.prelu", "nn.rms_norm"}
     | {"nn.softmax", "quantize", "dequantize", "reverse_sequence", "scatter_elements", "scatter_nd"}
     | {"slice_scatter", "sort", "tril", "triu"}
+    | {"onnx.BatchNormalization", "onnx.GroupNormalization", "onnx.RotaryEmbedding"}
+    | {f"com.microsoft.{sort}Gelu" for sort in ("", "Bias", "Fast", "Quick")}
+    | {"com.microsoft.GroupNorm", "com.microsoft.Inverse", "com.microsoft.RotaryEmbedding"}
 )
 """Other operators whose first result has the shape of the first operand."""
 

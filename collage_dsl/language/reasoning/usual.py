@@ -24,8 +24,8 @@ from collage_dsl.rules.condition import (
 )
 
 _ATTRIBUTES = frozenset(
-    {"assume_inbound", "ceil_mode", "data_layout", "dilation", "kernel_layout", "layout"}
-    | {"out_layout"}
+    {"assume_inbound", "block_size", "ceil_mode", "data_layout", "dilation", "kernel_layout"}
+    | {"layout", "out_layout", "weight_prepacked"}
 )
 """Attributes that have their default in nearly all models."""
 

@@ -1,0 +1,197 @@
+"""
+What operators of ONNX and of onnxruntime take and give, as letters for dimensions or as a rule.
+Those of onnxruntime are known as far as exporters and optimizers write them.
+"""
+
+from collections.abc import Callable, Mapping
+
+from collage_dsl.graph import Dim, Type
+from collage_dsl.graph.operators import operators
+from collage_dsl.language.inference.lettered import Lettered, fitted
+from collage_dsl.language.inference.shapes import (
+    Call,
+    MismatchError,
+    Shape,
+    axis_in,
+    differ,
+    is_no_multiple,
+    result,
+    unknown,
+)
+
+LETTERED: Mapping[str, Lettered] = {
+    "onnx.InstanceNormalization": Lettered("nc* c c", "nc*"),
+    "onnx.RoiAlign": Lettered("nchw r4 r", "."),
+    "com.microsoft.Attention": Lettered("bsi iw ?w ?. ?2bnpd ?. ?.", ". ."),
+    "com.microsoft.BiasAdd": Lettered("bsh h bsh", "bsh"),
+    "com.microsoft.BiasGelu": Lettered("*h h", "*h"),
+    "com.microsoft.EmbedLayerNormalization": Lettered(
+        "bs ?bs vh ph ?th h h ?bs ?~s", "bsh b bsh"
+    ),
+    "com.microsoft.FastGelu": Lettered("*h ?h", "*h"),
+    "com.microsoft.Gelu": Lettered("*", "*"),
+    "com.microsoft.Inverse": Lettered("*nn", "*nn"),
+    "com.microsoft.QAttention": Lettered("bsi iw w . . ?. ?. ?. ?2bnpd", ". ."),
+    "com.microsoft.QuickGelu": Lettered("*", "*"),
+    "com.microsoft.RotaryEmbedding": Lettered("* . ph ph", "*"),
+    "com.microsoft.SkipLayerNormalization": Lettered("*sh ~sh h ?h ?h", "*sh *s1 *s1 *sh"),
+    "com.microsoft.SkipSimplifiedLayerNormalization": Lettered(
+        "*sh ~sh h ?h", "*sh *s1 *s1 *sh"
+    ),
+}
+
+
+def lettered(call: Call) -> Type:
+    return fitted(call, LETTERED[call.op])
+
+
+def batch_normalizing(call: Call) -> Type:
+    """In the oldest versions, the weights may also have all dimensions after the batch."""
+    shape = call.shape()
+    if shape is not None and len(shape) > 1:
+        for at in range(1, 5):
+            weight = call.shape(at)
+            if weight is not None and len(weight) == 1:
+                message = f"a weight of {weight[0]} does not fit {shape[1]} channels"
+                call.agree(weight[0], shape[1], message)
+    return result(call, shape)
+
+
+def layer_normalizing(call: Call) -> Type:
+    """Weights are broadcast to the data."""
+    shape = call.shape()
+    for at in range(1, len(call.types)):
+        _check_broadcast(call.shape(at), shape)
+    return unknown(call)
+
+
+def _check_broadcast(given: Shape | None, to: Shape | None) -> None:
+    if given is None or to is None:
+        return
+    fits = len(given) <= len(to) and all(
+        dim == 1 or not isinstance(dim, int) or not isinstance(whole, int) or dim == whole
+        for dim, whole in zip(reversed(given), reversed(to), strict=False)
+    )
+    if not fits:
+        message = f"a weight of {list(given)} does not fit data of {list(to)}"
+        raise MismatchError(message)
+
+
+def group_normalizing(call: Call) -> Type:
+    """The oldest version has a weight for each group, the newer one for each channel."""
+    shape, groups = call.shape(), call.known_whole("num_groups")
+    if shape is not None and len(shape) > 1 and groups:
+        if is_no_multiple(shape[1], groups):
+            raise MismatchError(f"{shape[1]} channels do not make {groups} groups")
+        for at in (1, 2):
+            weight = call.shape(at)
+            if weight is not None and len(weight) != 1:
+                raise MismatchError(f"a weight has 1 dimension, not {len(weight)}")
+            if weight is not None and _is_none_of(weight[0], (shape[1], groups)):
+                message = f"a weight of {weight[0]} does not fit {shape[1]} channels"
+                raise MismatchError(message)
+    return result(call, shape)
+
+
+def _is_none_of(dim: Dim, dims: tuple[Dim, ...]) -> bool:
+    numbers = (dim, *dims)
+    return all(isinstance(each, int) for each in numbers) and dim not in dims
+
+
+def group_normalizing_images(call: Call) -> Type:
+    """Channels come last, unless `channels_last` is 0."""
+    shape, groups = call.shape(), call.known_whole("groups")
+    is_last = call.known_whole("channels_last")
+    if shape is not None and len(shape) > 1 and is_last is not None:
+        channels = shape[-1] if is_last else shape[1]
+        if groups and is_no_multiple(channels, groups):
+            raise MismatchError(f"{channels} channels do not make {groups} groups")
+        for at in (1, 2):
+            weight = call.shape(at)
+            if weight is not None and len(weight) == 1:
+                message = f"a weight of {weight[0]} does not fit {channels} channels"
+                call.agree(weight[0], channels, message)
+    return result(call, shape)
+
+
+def quantizing(call: Call) -> Type:
+    """A list of scales has one for each place along the axis; a single scale is for all."""
+    shape, scales, axis = call.shape(0), call.shape(1), call.known_whole("axis")
+    is_whole = "block_size" not in operators()[call.op].attrs or call.known("block_size") == 0
+    if is_whole and shape and scales is not None and len(scales) == 1 and axis is not None:
+        along = shape[axis_in(axis, len(shape))]
+        if differ(scales[0], 1) and differ(scales[0], along):
+            raise MismatchError(f"{scales[0]} scales do not fit a dimension of {along}")
+    return result(call, shape)
+
+
+def attention(call: Call) -> Type:
+    """Heads have a dimension of their own, or attributes say how many there are."""
+    query, key, value = (call.shape(at) for at in range(3))
+    ranks = {len(shape) for shape in (query, key, value) if shape is not None}
+    if not ranks <= {3, 4} or len(ranks) > 1:
+        raise MismatchError("the query, key and value have 3 dimensions each, or 4")
+    heads = call.known_whole("q_num_heads"), call.known_whole("kv_num_heads")
+    if 4 in ranks:
+        heads = query[1] if query else None, key[1] if key else None
+        _agree(call, "head sizes", query, key, 3)
+        _agree(call, "heads", key, value, 1)
+    elif query is not None and heads[0] and is_no_multiple(query[2], heads[0]):
+        raise MismatchError(f"a query of {query[2]} does not make {heads[0]} heads")
+    if None not in heads and is_no_multiple(*heads):
+        raise MismatchError(f"{heads[0]} heads are no multiple of {heads[1]}")
+    _agree(call, "batches", query, key, 0)
+    _agree(call, "batches", key, value, 0)
+    _agree(call, "lengths", key, value, -2)
+    return unknown(call)
+
+
+def _agree(call: Call, name: str, one: Shape | None, other: Shape | None, at: int) -> None:
+    if one is not None and other is not None:
+        call.agree(one[at], other[at], f"the {name} {one[at]} and {other[at]} differ")
+
+
+def multi_head_attention(call: Call) -> Type:
+    """
+    The query is `[batch, length, width]`, or holds the keys and values too, in 5 dimensions. Keys
+    beside a query of 3 dimensions come next, and hold the values too if they have 5 dimensions.
+    """
+    query, heads = call.shape(0), call.known_whole("num_heads")
+    if query is None or len(query) == 5:
+        return unknown(call)
+    if len(query) != 3:
+        raise MismatchError(f"`query` has 3 dimensions or 5, not {len(query)}")
+    if heads and is_no_multiple(query[2], heads):
+        raise MismatchError(f"a query of {query[2]} does not make {heads} heads")
+    key, value = call.shape(1), call.shape(2)
+    _agree(call, "batches", query, key, 0)
+    if key is not None and len(key) == 3:
+        _agree(call, "widths", query, key, 2)
+        if value is not None and len(value) == 3:
+            _agree(call, "batches", key, value, 0)
+            _agree(call, "lengths", key, value, 1)
+    return unknown(call)
+
+
+def grouped_attention(call: Call) -> Type:
+    heads, groups = call.known_whole("num_heads"), call.known_whole("kv_num_heads")
+    if heads and groups and heads % groups:
+        raise MismatchError(f"{heads} heads are no multiple of {groups}")
+    return unknown(call)
+
+
+FUSED: Mapping[str, Callable[[Call], Type]] = {
+    **dict.fromkeys(LETTERED, lettered),
+    **dict.fromkeys(("onnx.LayerNormalization", "onnx.RMSNormalization"), layer_normalizing),
+    **{
+        f"{domain}.{sort}Linear": quantizing
+        for domain in ("onnx", "com.microsoft")
+        for sort in ("Quantize", "Dequantize")
+    },
+    "onnx.Attention": attention,
+    "onnx.BatchNormalization": batch_normalizing,
+    "onnx.GroupNormalization": group_normalizing,
+    "com.microsoft.GroupNorm": group_normalizing_images,
+    "com.microsoft.GroupQueryAttention": grouped_attention,
+    "com.microsoft.MultiHeadAttention": multi_head_attention,
+}

@@ -1,0 +1,170 @@
+"""What convolutions of ONNX and of onnxruntime take and give, and other operators of images."""
+
+from collage_dsl.graph import Dim, Type
+from collage_dsl.language.inference.shapes import (
+    UNKNOWN_DIM,
+    Call,
+    MismatchError,
+    Shape,
+    differ,
+    is_no_multiple,
+    product,
+    result,
+    times,
+    unknown,
+)
+
+
+def convolving(call: Call) -> Type:
+    return _convolved(call, 0, 1, 2)
+
+
+def convolving_integers(call: Call) -> Type:
+    """The zero points come after the data and the weight; there is no bias."""
+    return _convolved(call, 0, 1, None)
+
+
+def quantized_convolving(call: Call) -> Type:
+    """The scales and zero points stand between the data, the weight and the bias."""
+    return _convolved(call, 0, 3, 8)
+
+
+def _convolved(call: Call, data: int, weight: int, bias: int | None) -> Type:
+    """`[batch, channels, …]` and a weight `[filters, channels of a group, …]`."""
+    shape, kernel = call.shape(data), call.shape(weight)
+    if shape is None or kernel is None:
+        _check_rank(shape or kernel)
+        return result(call, None if shape is None else _image(shape, UNKNOWN_DIM))
+    _check_ranks(shape, kernel)
+    channels = shape[-1] if _is_channels_last(call) else shape[1]
+    group = call.known_whole("group")
+    if group is not None:
+        taken = times(kernel[1], group)
+        call.agree(channels, taken, f"{channels} channels do not fit a weight for {taken}")
+    elif is_no_multiple(channels, kernel[1]):
+        message = f"{channels} channels do not make groups of {kernel[1]}"
+        raise MismatchError(message)
+    if group is not None and is_no_multiple(kernel[0], group):
+        raise MismatchError(f"{kernel[0]} filters do not make {group} groups")
+    _check_kernel(call, kernel)
+    if bias is not None:
+        _check_bias(call, bias, kernel[0])
+    return result(call, (*_spread(call, shape, kernel[0]),))
+
+
+def _spread(call: Call, shape: Shape, channels: Dim) -> Shape:
+    if _is_channels_last(call):
+        return (shape[0], *(UNKNOWN_DIM,) * (len(shape) - 2), channels)
+    return _image(shape, channels)
+
+
+def _image(shape: Shape, channels: Dim) -> Shape:
+    return (shape[0], channels, *(UNKNOWN_DIM,) * (len(shape) - 2))
+
+
+def transposed(call: Call) -> Type:
+    """The weight is `[channels, filters of a group, …]`."""
+    shape, kernel = call.shape(0), call.shape(1)
+    if shape is None or kernel is None:
+        _check_rank(shape or kernel)
+        return unknown(call)
+    _check_ranks(shape, kernel)
+    message = f"{shape[1]} channels do not fit a weight for {kernel[0]}"
+    call.agree(shape[1], kernel[0], message)
+    group = call.known_whole("group")
+    if group is not None and is_no_multiple(kernel[0], group):
+        raise MismatchError(f"{kernel[0]} channels do not make {group} groups")
+    filters = UNKNOWN_DIM if group is None else times(kernel[1], group)
+    _check_kernel(call, kernel)
+    _check_bias(call, 2, filters)
+    return result(call, _image(shape, filters))
+
+
+def deformed(call: Call) -> Type:
+    """The offsets have two numbers for each place of the kernel."""
+    _convolved(call, 0, 1, None)
+    kernel, offsets = call.shape(1), call.shape(2)
+    groups = call.known_whole("offset_group")
+    if kernel is not None and offsets is not None and groups is not None:
+        if len(offsets) != len(kernel):
+            raise MismatchError(f"offsets have {len(kernel)} dimensions, not {len(offsets)}")
+        needed = product((groups, len(kernel) - 2, *kernel[2:]))
+        message = f"{offsets[1]} channels of offsets, not {needed} as the kernel needs"
+        call.agree(offsets[1], needed, message)
+    return unknown(call)
+
+
+def _is_channels_last(call: Call) -> bool:
+    return call.op.startswith("com.microsoft.Nhwc")
+
+
+def _check_rank(shape: Shape | None) -> None:
+    if shape is not None and len(shape) < 3:
+        raise MismatchError(f"an image has 3 dimensions or more, not {len(shape)}")
+
+
+def _check_ranks(shape: Shape, kernel: Shape) -> None:
+    _check_rank(shape)
+    if len(shape) != len(kernel):
+        message = f"data of {len(shape)} dimensions do not fit a weight of {len(kernel)}"
+        raise MismatchError(message)
+
+
+def _check_kernel(call: Call, kernel: Shape) -> None:
+    said = call.known("kernel_shape")
+    if not isinstance(said, tuple):
+        return
+    sizes = tuple(size for size in said if isinstance(size, int))
+    message = f"`kernel_shape` does not fit a weight of {list(kernel)}"
+    call.agree_all(sizes, kernel[2:], message)
+
+
+def _check_bias(call: Call, at: int, filters: Dim) -> None:
+    shape = call.shape(at)
+    if shape is None:
+        return
+    if len(shape) != 1:
+        raise MismatchError(f"a bias has 1 dimension, not {len(shape)}")
+    call.agree(shape[0], filters, f"a bias of {shape[0]} does not fit {filters} filters")
+
+
+def depth_to_space(call: Call) -> Type:
+    """Channels become blocks of the image."""
+    shape, size = call.shape(), call.known_whole("blocksize")
+    if shape is not None and len(shape) == 4 and size:
+        _divide(call, shape[1], size * size, "channels")
+    return unknown(call)
+
+
+def space_to_depth(call: Call) -> Type:
+    shape, size = call.shape(), call.known_whole("blocksize")
+    if shape is not None and len(shape) == 4 and size:
+        for dim, name in zip(shape[2:], ("rows", "columns"), strict=True):
+            _divide(call, dim, size, name)
+    return unknown(call)
+
+
+def _divide(call: Call, dim: Dim, number: int, name: str) -> None:
+    if is_no_multiple(dim, number):
+        raise MismatchError(f"{dim} {name} are no multiple of {number}")
+    if isinstance(dim, str) and dim != UNKNOWN_DIM:
+        call.agree(dim, f"{dim} // {number} * {number}", "")
+
+
+def sampled(call: Call) -> Type:
+    """The images of a batch at the places that a grid says, with the same channels."""
+    shape, grid = call.shape(0), call.shape(1)
+    if shape is None:
+        return unknown(call)
+    places: Shape = (UNKNOWN_DIM,) * (len(shape) - 2)
+    if grid is not None:
+        if len(grid) != len(shape):
+            message = f"a grid of {len(grid)} dimensions does not fit data of {len(shape)}"
+            raise MismatchError(message)
+        call.agree(shape[0], grid[0], f"{shape[0]} images, and grids for {grid[0]}")
+        numbers = len(shape) - 2
+        if differ(grid[-1], numbers):
+            message = f"the grid has {grid[-1]} numbers for each place, not {numbers}"
+            raise MismatchError(message)
+        places = grid[1:-1]
+    return result(call, (*shape[:2], *places))
