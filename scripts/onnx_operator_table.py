@@ -189,7 +189,8 @@ def dtypes_of(schemas: list[Any], needed: list[str]) -> Iterator[tuple[str, Any]
     """
     The dtypes of the operands that every node has, which of them are the same, and which of them
     the results have too, if they all have the same: a node has only those that are used. The
-    places of other operands vary.
+    places of other operands vary: `accepts_all` has their dtypes where a node has all operands,
+    and `fields` those of results that differ where a node has all results.
     """
     found = {name: taken(schemas, at) for at, name in enumerate(needed)}
     accepts = {name: dtypes for name, dtypes in found.items() if dtypes}
@@ -201,6 +202,37 @@ def dtypes_of(schemas: list[Any], needed: list[str]) -> Iterator[tuple[str, Any]
     results = [given(schemas, at, needed) for at in range(len(schemas[-1].outputs))]
     if len(set(results)) == 1 and results[0]:
         yield "dtypes", results
+    elif any(fields := list(field_dtypes(schemas, results))):
+        yield "fields", fields
+    others = [(at, operand.name) for at, operand in enumerate(schemas[-1].inputs)]
+    named = {name: taken_always(schemas, at) for at, name in others if name not in needed}
+    if restricted := {name: dtypes for name, dtypes in named.items() if dtypes}:
+        yield "accepts_all", restricted
+
+
+def field_dtypes(schemas: list[Any], results: list[str | None]) -> Iterator[str | list[str] | None]:
+    """The operand with the dtype of each result, or the dtypes that it may have, if not all."""
+    for at, found in enumerate(results):
+        having = [schema for schema in schemas if at < len(schema.outputs)]
+        if any(_option(schema.outputs[at].option) == "Variadic" for schema in having):
+            yield None
+            continue
+        possible = tensors_of(type_ for schema in having for type_ in schema.outputs[at].types)
+        is_any = len(possible) in (0, len(dtype_names()))
+        yield found or (None if is_any else possible)
+
+
+def taken_always(schemas: list[Any], at: int) -> list[str]:
+    """
+    The dtypes of an operand that some nodes lack, in the versions with as many operands as the
+    newest; empty if it may have any.
+    """
+    count = len(schemas[-1].inputs)
+    whole = [schema for schema in schemas if len(schema.inputs) == count]
+    if any(_option(operand.option) == "Variadic" for operand in schemas[-1].inputs):
+        return []
+    dtypes = taken(whole, at)
+    return dtypes if len(dtypes) < len(dtype_names()) else []
 
 
 def always_given(schema: Any) -> int:

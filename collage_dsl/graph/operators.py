@@ -60,7 +60,9 @@ class Operator:
     how many more dimensions they may name: 1 for a new one. `accepts` has the dtypes that an
     operand may have, or in brackets those that an attribute may say, if TVM refuses others.
     `shape` says what the shape of the result of an operator of ONNX is, if it needs no attribute:
-    that of the first operand, or that to which all operands are broadcast.
+    that of the first operand, or that to which all operands are broadcast. `fields` is like
+    `dtypes`, or has the dtypes that each result may have, and holds where a node has all results;
+    `accepts_all` is like `accepts`, of operands that may be left out, where a node has all operands.
     """
 
     name: str
@@ -81,6 +83,8 @@ class Operator:
     accepts: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     most_results: int | None = None
     shape: Literal["first", "broadcast"] | None = None
+    fields: tuple[str | tuple[str, ...] | None, ...] = ()
+    accepts_all: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -169,9 +173,15 @@ def _onnx_operators() -> Mapping[str, Operator]:
             accepts={name: tuple(dtypes) for name, dtypes in row.get("accepts", {}).items()},
             most_results=row.get("results"),
             shape=row.get("shape"),
+            fields=tuple(_dtypes(said) for said in row.get("fields", ())),
+            accepts_all={n: tuple(dtypes) for n, dtypes in row.get("accepts_all", {}).items()},
         )
         for name, row in table["operators"].items()
     }
+
+
+def _dtypes(said: str | list[str] | None) -> str | tuple[str, ...] | None:
+    return tuple(said) if isinstance(said, list) else said
 
 
 def _attribute(value: Any) -> Attribute:

@@ -60,7 +60,8 @@ def fitted(call: Call, lettered: Lettered) -> Type:
         raise problems[0]
     if len(found) == 1:
         call.agreed.extend(found[0][0].agreed)
-    shapes = [reduce(shared_shape, column) for column in zip(*(each for _, each in found))]
+    columns = zip(*(each for _, each in found), strict=True)
+    shapes = [reduce(shared_shape, column) for column in columns]
     fields = tuple(TensorType(dtype_of(call), shape) for shape in shapes)
     return fields[0] if len(fields) == 1 else TupleType(fields)
 

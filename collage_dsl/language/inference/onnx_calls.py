@@ -195,7 +195,8 @@ def of_onnx(call: Call, operator: Operator) -> Type:
     """The type of a call whose shape follows from those of the operands alone."""
     shapes = [call.shape(at) for at in range(len(call.types))]
     shape = shapes[0] if operator.shape == "first" else broadcast(shapes)
-    return TensorType(*_dtypes(call, 1), shape)
+    (dtype,) = _dtypes(call, 1)
+    return TensorType(dtype, shape)
 
 
 def _dtypes(call: Call, count: int) -> Iterator[str]:
@@ -220,7 +221,8 @@ def by_rule(call: Call) -> Type:
             typed = zip(dtypes, fields, strict=True)
             return TupleType(tuple(_with_dtype(dtype, each) for dtype, each in typed))
         case type_:
-            return _with_dtype(*_dtypes(call, 1), type_)
+            (dtype,) = _dtypes(call, 1)
+            return _with_dtype(dtype, type_)
 
 
 def _with_dtype(dtype: str, type_: Type) -> Type:

@@ -25,9 +25,7 @@ LETTERED: Mapping[str, Lettered] = {
     "com.microsoft.Attention": Lettered("bsi iw ?w ?. ?2bnpd ?. ?.", ". ."),
     "com.microsoft.BiasAdd": Lettered("bsh h bsh", "bsh"),
     "com.microsoft.BiasGelu": Lettered("*h h", "*h"),
-    "com.microsoft.EmbedLayerNormalization": Lettered(
-        "bs ?bs vh ph ?th h h ?bs ?~s", "bsh b bsh"
-    ),
+    "com.microsoft.EmbedLayerNormalization": Lettered("bs ?bs vh ph ?th h h ?bs ?~s", "bsh b bsh"),
     "com.microsoft.FastGelu": Lettered("*h ?h", "*h"),
     "com.microsoft.Gelu": Lettered("*", "*"),
     "com.microsoft.Inverse": Lettered("*nn", "*nn"),
@@ -35,9 +33,7 @@ LETTERED: Mapping[str, Lettered] = {
     "com.microsoft.QuickGelu": Lettered("*", "*"),
     "com.microsoft.RotaryEmbedding": Lettered("* . ph ph", "*"),
     "com.microsoft.SkipLayerNormalization": Lettered("*sh ~sh h ?h ?h", "*sh *s1 *s1 *sh"),
-    "com.microsoft.SkipSimplifiedLayerNormalization": Lettered(
-        "*sh ~sh h ?h", "*sh *s1 *s1 *sh"
-    ),
+    "com.microsoft.SkipSimplifiedLayerNormalization": Lettered("*sh ~sh h ?h", "*sh *s1 *s1 *sh"),
 }
 
 
@@ -131,15 +127,16 @@ def attention(call: Call) -> Type:
     ranks = {len(shape) for shape in (query, key, value) if shape is not None}
     if not ranks <= {3, 4} or len(ranks) > 1:
         raise MismatchError("the query, key and value have 3 dimensions each, or 4")
-    heads = call.known_whole("q_num_heads"), call.known_whole("kv_num_heads")
+    heads: Dim | None = call.known_whole("q_num_heads")
+    groups: Dim | None = call.known_whole("kv_num_heads")
     if 4 in ranks:
-        heads = query[1] if query else None, key[1] if key else None
+        heads, groups = query[1] if query else None, key[1] if key else None
         _agree(call, "head sizes", query, key, 3)
         _agree(call, "heads", key, value, 1)
-    elif query is not None and heads[0] and is_no_multiple(query[2], heads[0]):
-        raise MismatchError(f"a query of {query[2]} does not make {heads[0]} heads")
-    if None not in heads and is_no_multiple(*heads):
-        raise MismatchError(f"{heads[0]} heads are no multiple of {heads[1]}")
+    elif query is not None and heads and is_no_multiple(query[2], heads):
+        raise MismatchError(f"a query of {query[2]} does not make {heads} heads")
+    if heads and groups and is_no_multiple(heads, groups):
+        raise MismatchError(f"{heads} heads are no multiple of {groups}")
     _agree(call, "batches", query, key, 0)
     _agree(call, "batches", key, value, 0)
     _agree(call, "lengths", key, value, -2)
@@ -175,7 +172,7 @@ def multi_head_attention(call: Call) -> Type:
 
 def grouped_attention(call: Call) -> Type:
     heads, groups = call.known_whole("num_heads"), call.known_whole("kv_num_heads")
-    if heads and groups and heads % groups:
+    if heads and groups and is_no_multiple(heads, groups):
         raise MismatchError(f"{heads} heads are no multiple of {groups}")
     return unknown(call)
 

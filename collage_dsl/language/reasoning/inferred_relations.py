@@ -106,8 +106,10 @@ def _known_part(called: Called, facts: Facts, dims: "_Dims") -> "_Part | None":
         for name, number in zip(called.operands, numbers, strict=True)
     )
     is_any_known = lists or any(map(_is_known, types)) or set(numbers) - {None}
-    is_any_known = is_any_known or called.call.ops[0] in without_code()
-    if not is_any_known or any(map(_is_missing, operators()[called.call.ops[0]].takes, types)):
+    is_of_onnx = called.call.ops[0] in without_code()
+    if not (is_any_known or is_of_onnx) or any(
+        map(_is_missing, operators()[called.call.ops[0]].takes, types)
+    ):
         return None
     return _Part(called, facts, types, values)
 

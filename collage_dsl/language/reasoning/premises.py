@@ -19,6 +19,7 @@ from collage_dsl.language.reasoning.kinds_of_calls import named_in
 from collage_dsl.language.reasoning.layout_relations import layout_relations
 from collage_dsl.language.reasoning.list_relations import list_relations, lists_of
 from collage_dsl.language.reasoning.named_axes import named_axes
+from collage_dsl.language.reasoning.onnx_dtypes import onnx_dtype_relations
 from collage_dsl.language.reasoning.operand_relations import operand_relations
 from collage_dsl.language.reasoning.path_relations import path_claims
 from collage_dsl.language.reasoning.pattern_shape import may_be_there
@@ -76,8 +77,8 @@ MOST_CALLS = 40
 """Only this many conditions and calls are examined. The rest cannot make a finding wrong."""
 
 ALL_RELATIONS = (
-    *(inferred_relations, dtype_relations, rank_relations, named_axes, layout_relations),
-    *(operand_relations, dimension_relations, axis_relations),
+    *(inferred_relations, dtype_relations, onnx_dtype_relations, rank_relations, named_axes),
+    *(layout_relations, operand_relations, dimension_relations, axis_relations),
     *(picking_relations, image_relations, list_relations, slice_relations, element_relations),
 )
 """

@@ -18,6 +18,11 @@ from collage_dsl.language.reasoning.domain import (
 )
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
+from collage_dsl.language.reasoning.onnx_ranks import (
+    RANKS_OF_ONNX,
+    REDUCTIONS_OF_ONNX,
+    SAME_RANK_IN_ONNX,
+)
 from collage_dsl.language.reasoning.relations import Apply, Relation, broadcasts
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Has, Rank
@@ -40,13 +45,7 @@ _FIXED: Mapping[str, int] = {
     "size": 0,
     "vision.roi_align": 4,
     "vision.roi_pool": 4,
-    "onnx.MaxRoiPool": 4,
-    "onnx.NonMaxSuppression": 2,
-    "onnx.NonZero": 2,
-    "onnx.RoiAlign": 4,
-    "onnx.STFT": 4,
-    "onnx.Shape": 1,
-    "onnx.Size": 0,
+    **RANKS_OF_ONNX,
 }
 """Operators whose result always has the same rank."""
 
@@ -86,22 +85,9 @@ _BY_CHANNEL = frozenset({"nn.batch_norm", "nn.group_norm", "nn.instance_norm"})
 _SAME_RANK = frozenset(
     {"concat", "dynamic_strided_slice", "gather_elements", "nn.pad", "nn.pixel_shuffle"}
     | {"permute_dims", "split", "strided_slice", "topk"}
-    | {f"onnx.{sort}" for sort in ("Conv", "ConvInteger", "ConvTranspose", "QLinearConv")}
-    | {f"onnx.{sort}Pool" for sort in ("Average", "Lp", "Max")}
-    | {f"onnx.Global{sort}Pool" for sort in ("Average", "Lp", "Max")}
-    | {f"onnx.{op}" for op in ("Concat", "DFT", "DepthToSpace", "GatherElements", "GridSample")}
-    | {f"onnx.{op}" for op in ("Pad", "Resize", "Slice", "SpaceToDepth", "Tile", "TopK")}
-    | {f"onnx.{op}" for op in ("Transpose", "Upsample")}
-    | {f"com.microsoft.{sort}Conv" for sort in ("Fused", "Nhwc", "NhwcFused")}
+    | SAME_RANK_IN_ONNX
 )
 """Operators whose results have the rank, but not the shape, of each tensor that comes first."""
-
-_KEEPING = frozenset(
-    {f"onnx.Reduce{sort}" for sort in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min")}
-    | {f"onnx.Reduce{sort}" for sort in ("Prod", "Sum", "SumSquare")}
-    | {"onnx.ArgMax", "onnx.ArgMin"}
-)
-"""Reductions of ONNX, which keep dimensions as 1 if `keepdims` is 1."""
 
 _SAME_RANK_ALONG_AXIS = frozenset({"cumprod", "cumsum", "repeat"})
 """Operators that give a list if no axis is said."""
@@ -360,7 +346,7 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
         _again("{op} takes data of rank 1, if there is no `axis`", _listed_without_axis),
     ),
     (
-        _KEEPING.__contains__,
+        REDUCTIONS_OF_ONNX.__contains__,
         _again("{op} keeps the rank if `keepdims` is 1", _kept_rank),
     ),
     (

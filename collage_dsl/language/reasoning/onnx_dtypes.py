@@ -1,0 +1,86 @@
+"""The dtypes that operators of ONNX give and take where a node has all results or operands."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from collage_dsl.graph.operators import Operator, operators
+from collage_dsl.language.messages.findings import listed
+from collage_dsl.language.reasoning.domain import one_of
+from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.relations import Relation
+from collage_dsl.language.reasoning.required_calls import Called
+from collage_dsl.rules.condition import Dtype, Value
+
+_CODES: Mapping[Value, str] = {
+    **dict(enumerate(("f32", "u8", "i8", "u16", "i16", "i32", "i64"), 1)),
+    **dict(enumerate(("bool", "f16", "f64", "u32", "u64"), 9)),
+    **dict(enumerate(("bf16", "f8_e4m3fn", "f8_e4m3fnuz", "f8_e5m2", "f8_e5m2fnuz"), 16)),
+    **dict(enumerate(("u4", "i4", "f4_e2m1fn", "f8_e8m0fnu", "u2", "i2"), 21)),
+}
+"""The dtypes by the numbers that ONNX has for them; those of texts and of complex ones lack."""
+
+_BY_CODE = {"onnx.BitCast": "to", "onnx.Cast": "to"}
+"""The attribute that says the dtype of the result as a number."""
+
+_BY_ZERO_POINT = frozenset({"onnx.QuantizeLinear", "com.microsoft.QuantizeLinear"})
+"""Operators whose third operand has the dtype of the result."""
+
+
+def onnx_dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
+    operator = operators()[ops[0]]
+    if len(ops) > 1:
+        return
+    for at, name in enumerate(operator.operands or ()):
+        if dtypes := operator.accepts_all.get(name):
+            said = f"{{op}} takes {listed(dtypes)} for `{name}`"
+            yield Relation(said, once=partial(_takes, operator, at, dtypes))
+    for result, dtype in enumerate(operator.fields):
+        if dtype is not None:
+            said = _says_given(operator, result, dtype)
+            yield Relation(said, once=partial(_gives, operator, result, dtype))
+    if attribute := _BY_CODE.get(ops[0]):
+        said = f"{{op}} gives the dtype whose number in ONNX is `{attribute}`"
+        yield Relation(said, again=partial(_gives_by_code, attribute))
+    if ops[0] in _BY_ZERO_POINT:
+        yield Relation("{op} gives the dtype of its zero point", once=_gives_that_of_zero_point)
+
+
+def _says_given(operator: Operator, result: int, dtype: str | tuple[str, ...]) -> str:
+    what = f" as result {result}" if len(operator.fields) > 1 else ""
+    if dtype in (operator.operands or ()):
+        return f"{{op}} gives the dtype of `{dtype}`{what}"
+    return f"{{op}} gives {listed((dtype,) if isinstance(dtype, str) else dtype)}{what}"
+
+
+def _takes(
+    operator: Operator, at: int, dtypes: tuple[str, ...], called: Called, facts: Facts
+) -> None:
+    if len(called.operands) == len(operator.operands or ()):
+        facts.narrow(Dtype(called.operands[at]), one_of(dtypes))
+
+
+def _gives(
+    operator: Operator, result: int, dtype: str | tuple[str, ...], called: Called, facts: Facts
+) -> None:
+    last = len(operator.fields) - 1
+    name = called.results.get(result)
+    if name is None or last not in called.results:
+        return
+    if isinstance(dtype, str) and dtype in (operator.operands or ()):
+        facts.equal(Dtype(name), Dtype(called.operands[(operator.operands or ()).index(dtype)]))
+    else:
+        facts.narrow(Dtype(name), one_of((dtype,) if isinstance(dtype, str) else dtype))
+
+
+def _gives_by_code(attribute: str, called: Called, facts: Facts) -> None:
+    code, dtype = called.attribute(attribute), Dtype(called.result)
+    numbers = facts.of(code).allowed
+    if numbers is not None and all(number in _CODES for number in numbers):
+        facts.narrow(dtype, one_of(_CODES[number] for number in numbers))
+    if (only := facts.of(dtype).only()) is not None:
+        facts.narrow(code, one_of(number for number, each in _CODES.items() if each == only))
+
+
+def _gives_that_of_zero_point(called: Called, facts: Facts) -> None:
+    if len(called.operands) == 3:
+        facts.equal(Dtype(called.result), Dtype(called.operands[2]))

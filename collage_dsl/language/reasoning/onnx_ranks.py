@@ -1,0 +1,32 @@
+"""The ranks of what operators of ONNX give, where nothing else of the shape is known."""
+
+from collections.abc import Mapping
+
+RANKS_OF_ONNX: Mapping[str, int] = {
+    "onnx.MaxRoiPool": 4,
+    "onnx.NonMaxSuppression": 2,
+    "onnx.NonZero": 2,
+    "onnx.RoiAlign": 4,
+    "onnx.STFT": 4,
+    "onnx.Shape": 1,
+    "onnx.Size": 0,
+}
+"""Operators whose result always has the same rank."""
+
+SAME_RANK_IN_ONNX = frozenset(
+    {f"onnx.{sort}" for sort in ("Conv", "ConvInteger", "ConvTranspose", "QLinearConv")}
+    | {f"onnx.{sort}Pool" for sort in ("Average", "Lp", "Max")}
+    | {f"onnx.Global{sort}Pool" for sort in ("Average", "Lp", "Max")}
+    | {f"onnx.{op}" for op in ("Concat", "DFT", "DepthToSpace", "GatherElements", "GridSample")}
+    | {f"onnx.{op}" for op in ("Pad", "Resize", "Slice", "SpaceToDepth", "Tile", "TopK")}
+    | {f"onnx.{op}" for op in ("Transpose", "Upsample")}
+    | {f"com.microsoft.{sort}Conv" for sort in ("Fused", "Nhwc", "NhwcFused")}
+)
+"""Operators whose results have the rank of the first operand."""
+
+REDUCTIONS_OF_ONNX = frozenset(
+    {f"onnx.Reduce{sort}" for sort in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min")}
+    | {f"onnx.Reduce{sort}" for sort in ("Prod", "Sum", "SumSquare")}
+    | {"onnx.ArgMax", "onnx.ArgMin"}
+)
+"""Operators whose result keeps the reduced dimensions as 1 if `keepdims` is 1."""
