@@ -61,8 +61,8 @@ class Operator:
     operand may have, or in brackets those that an attribute may say, if TVM refuses others.
     `shape` says what the shape of the result of an operator of ONNX is, if it needs no attribute:
     that of the first operand, or that to which all operands are broadcast. `fields` is like
-    `dtypes`, or has the dtypes that each result may have, and holds where a node has all results;
-    `accepts_all` is like `accepts`, of operands that may be left out, where a node has all operands.
+    `dtypes`, or has the dtypes that each result may have, and holds where a node has all results.
+    `accepts_all` is like `accepts`, for operands that may be left out, and holds where none is.
     """
 
     name: str

@@ -105,11 +105,11 @@ def _known_part(called: Called, facts: Facts, dims: "_Dims") -> "_Part | None":
         dims.of(name) if name in lists else number
         for name, number in zip(called.operands, numbers, strict=True)
     )
+    op = called.call.ops[0]
     is_any_known = lists or any(map(_is_known, types)) or set(numbers) - {None}
-    is_of_onnx = called.call.ops[0] in without_code()
-    if not (is_any_known or is_of_onnx) or any(
-        map(_is_missing, operators()[called.call.ops[0]].takes, types)
-    ):
+    if not is_any_known and op not in without_code():
+        return None
+    if any(map(_is_missing, operators()[op].takes, types)):
         return None
     return _Part(called, facts, types, values)
 
@@ -161,7 +161,8 @@ class _Part:
         has_value = self.facts.of(Has(attribute.name)).only() is True
         if name in operators()[self.op].may_be_none and not has_value:
             return []
-        allowed = values.allowed or operators()[self.op].values.get(name, ())
+        texts = operators()[self.op].values.get(name, ()) if self.op in without_code() else ()
+        allowed = texts if values.allowed is None else values.allowed
         return sorted((value for value in allowed if value in values), key=str)
 
 

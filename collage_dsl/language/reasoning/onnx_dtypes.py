@@ -11,7 +11,7 @@ from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Dtype, Value
 
-_CODES: Mapping[Value, str] = {
+DTYPES_BY_CODE: Mapping[Value, str] = {
     **dict(enumerate(("f32", "u8", "i8", "u16", "i16", "i32", "i64"), 1)),
     **dict(enumerate(("bool", "f16", "f64", "u32", "u64"), 9)),
     **dict(enumerate(("bf16", "f8_e4m3fn", "f8_e4m3fnuz", "f8_e5m2", "f8_e5m2fnuz"), 16)),
@@ -75,10 +75,10 @@ def _gives(
 def _gives_by_code(attribute: str, called: Called, facts: Facts) -> None:
     code, dtype = called.attribute(attribute), Dtype(called.result)
     numbers = facts.of(code).allowed
-    if numbers is not None and all(number in _CODES for number in numbers):
-        facts.narrow(dtype, one_of(_CODES[number] for number in numbers))
+    if numbers is not None and all(number in DTYPES_BY_CODE for number in numbers):
+        facts.narrow(dtype, one_of(DTYPES_BY_CODE[number] for number in numbers))
     if (only := facts.of(dtype).only()) is not None:
-        facts.narrow(code, one_of(number for number, each in _CODES.items() if each == only))
+        facts.narrow(code, one_of(number for number, each in DTYPES_BY_CODE.items() if each == only))
 
 
 def _gives_that_of_zero_point(called: Called, facts: Facts) -> None:
