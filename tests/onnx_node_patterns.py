@@ -11,7 +11,6 @@ from onnx import helper
 from onnx.backend.test.case.node import collect_testcases
 
 from collage_dsl.graph.operators import operators
-from collage_dsl.graph.types import dtype_names, short_dtype
 from collage_dsl.language.reasoning.onnx_dtypes import DTYPES_BY_CODE
 
 
@@ -64,9 +63,12 @@ def node_cases() -> Iterator[NodeCase]:
         warnings.simplefilter("ignore")
         found = collect_testcases(None)
     for case in found:
-        if case.model is not None and len(case.model.graph.node) == 1 and case.data_sets:
-            if made := _case(case.name, case.model, case.data_sets[0]):
-                yield made
+        if case.model is not None and len(case.model.graph.node) == 1:
+            yield from _cases(case.name, case.model, case.data_sets[:1])
+
+
+def _cases(name: str, model: Any, data_sets: Any) -> Iterator[NodeCase]:
+    yield from filter(None, (_case(name, model, values) for values in data_sets))
 
 
 def _case(name: str, model: Any, values: tuple[Any, Any]) -> NodeCase | None:

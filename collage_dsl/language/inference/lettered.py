@@ -95,9 +95,8 @@ class _Bound:
         if len(shape) < least or (len(shape) > least and not has_more):
             count = f"{least} dimensions{' or more' * has_more}"
             raise MismatchError(f"{name} has {count}, not {len(shape)}")
-        for at, letter in enumerate(first):
-            self._bind_one(letter, shape[at], f"{name} has {shape[at]} in dimension {at}")
-        for at, letter in enumerate(last, len(shape) - len(last)):
+        places = [*range(len(first)), *range(len(shape) - len(last), len(shape))]
+        for at, letter in zip(places, first + last, strict=True):
             self._bind_one(letter, shape[at], f"{name} has {shape[at]} in dimension {at}")
         if _SAME in word:
             self._bind_group(shape[len(first) : len(shape) - len(last)], name)

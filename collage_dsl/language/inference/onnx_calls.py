@@ -12,8 +12,10 @@ from collage_dsl.language.inference.onnx_fused import FUSED
 from collage_dsl.language.inference.onnx_windows import (
     convolving,
     convolving_integers,
+    convolving_last,
     deformed,
     depth_to_space,
+    fused_convolving,
     quantized_convolving,
     sampled,
     space_to_depth,
@@ -232,7 +234,7 @@ def _with_dtype(dtype: str, type_: Type) -> Type:
 ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
     **FUSED,
     **dict.fromkeys(_GATES, recurrent),
-    **{f"com.microsoft.{sort}Conv": convolving for sort in ("Fused", "Nhwc", "NhwcFused")},
+    **dict.fromkeys(("com.microsoft.NhwcConv", "com.microsoft.NhwcFusedConv"), convolving_last),
     **dict.fromkeys(("com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul"), fused_matmul),
     **dict.fromkeys(("onnx.Gemm", "com.microsoft.FusedGemm"), matrices),
     **dict.fromkeys(("onnx.MatMul", "onnx.MatMulInteger"), product_of_matrices),
@@ -249,6 +251,7 @@ ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
     "onnx.SpaceToDepth": space_to_depth,
     "onnx.Transpose": transposing,
     "com.microsoft.DynamicQuantizeMatMul": product_of_matrices,
+    "com.microsoft.FusedConv": fused_convolving,
     "com.microsoft.MatMulIntegerToFloat": product_of_matrices,
     "com.microsoft.MatMulNBits": blocked_matmul,
 }

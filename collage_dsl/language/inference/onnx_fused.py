@@ -64,13 +64,12 @@ def layer_normalizing(call: Call) -> Type:
 def _check_broadcast(given: Shape | None, to: Shape | None) -> None:
     if given is None or to is None:
         return
-    fits = len(given) <= len(to) and all(
-        dim == 1 or not isinstance(dim, int) or not isinstance(whole, int) or dim == whole
-        for dim, whole in zip(reversed(given), reversed(to), strict=False)
-    )
-    if not fits:
-        message = f"a weight of {list(given)} does not fit data of {list(to)}"
+    if len(given) > len(to):
+        message = f"a weight of {len(given)} dimensions does not fit data of {len(to)}"
         raise MismatchError(message)
+    for dim, whole in zip(reversed(given), reversed(to), strict=False):
+        if dim != 1 and differ(dim, whole):
+            raise MismatchError(f"a weight of {dim} does not fit a dimension of {whole}")
 
 
 def group_normalizing(call: Call) -> Type:

@@ -4,7 +4,6 @@ The versions of standard operators of ONNX, and their shape inference, by the on
 The package comes with the extra `tvm`. It is imported when it is first needed.
 """
 
-import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -42,9 +41,10 @@ def is_installed() -> bool:
 @cache
 def _package() -> Any:
     try:
-        return importlib.import_module("onnx")
+        import onnx
     except ImportError:
         return None
+    return onnx
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,6 +19,20 @@ def convolving(call: Call) -> Type:
     return _convolved(call, 0, 1, 2)
 
 
+def fused_convolving(call: Call) -> Type:
+    """The third operand may also be what is added to the result."""
+    return _convolved(call, 0, 1, 2 if len(call.types) == 4 else None)
+
+
+def convolving_last(call: Call) -> Type:
+    """The channels come last; those of the weight do so for some tools only."""
+    shape, kernel = call.shape(0), call.shape(1)
+    if shape is not None and kernel is not None:
+        _check_ranks(shape, kernel)
+    _check_rank(shape or kernel)
+    return unknown(call)
+
+
 def convolving_integers(call: Call) -> Type:
     """The zero points come after the data and the weight; there is no bias."""
     return _convolved(call, 0, 1, None)
@@ -36,7 +50,7 @@ def _convolved(call: Call, data: int, weight: int, bias: int | None) -> Type:
         _check_rank(shape or kernel)
         return result(call, None if shape is None else _image(shape, UNKNOWN_DIM))
     _check_ranks(shape, kernel)
-    channels = shape[-1] if _is_channels_last(call) else shape[1]
+    channels = shape[1]
     group = call.known_whole("group")
     if group is not None:
         taken = times(kernel[1], group)
@@ -49,13 +63,7 @@ def _convolved(call: Call, data: int, weight: int, bias: int | None) -> Type:
     _check_kernel(call, kernel)
     if bias is not None:
         _check_bias(call, bias, kernel[0])
-    return result(call, (*_spread(call, shape, kernel[0]),))
-
-
-def _spread(call: Call, shape: Shape, channels: Dim) -> Shape:
-    if _is_channels_last(call):
-        return (shape[0], *(UNKNOWN_DIM,) * (len(shape) - 2), channels)
-    return _image(shape, channels)
+    return result(call, _image(shape, kernel[0]))
 
 
 def _image(shape: Shape, channels: Dim) -> Shape:
@@ -92,10 +100,6 @@ def deformed(call: Call) -> Type:
         message = f"{offsets[1]} channels of offsets, not {needed} as the kernel needs"
         call.agree(offsets[1], needed, message)
     return unknown(call)
-
-
-def _is_channels_last(call: Call) -> bool:
-    return call.op.startswith("com.microsoft.Nhwc")
 
 
 def _check_rank(shape: Shape | None) -> None:

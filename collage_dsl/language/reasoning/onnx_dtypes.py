@@ -78,7 +78,9 @@ def _gives_by_code(attribute: str, called: Called, facts: Facts) -> None:
     if numbers is not None and all(number in DTYPES_BY_CODE for number in numbers):
         facts.narrow(dtype, one_of(DTYPES_BY_CODE[number] for number in numbers))
     if (only := facts.of(dtype).only()) is not None:
-        facts.narrow(code, one_of(number for number, each in DTYPES_BY_CODE.items() if each == only))
+        facts.narrow(
+            code, one_of(number for number, each in DTYPES_BY_CODE.items() if each == only)
+        )
 
 
 def _gives_that_of_zero_point(called: Called, facts: Facts) -> None:

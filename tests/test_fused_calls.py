@@ -1,0 +1,192 @@
+"""What calls of operators of onnxruntime take and give, compared with onnxruntime itself."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnx import helper
+
+from collage_dsl.graph import Attribute, Dim, TensorType, TupleType
+from collage_dsl.graph.operators import operators
+from collage_dsl.language.inference.infer import infer
+from collage_dsl.language.inference.shapes import Call, MismatchError
+from collage_dsl.offline import onnxruntime
+
+Shape = tuple[int, ...]
+Array = NDArray[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A call; the shapes of its operands in order, of which None is left out."""
+
+    op: str
+    shapes: tuple[Shape | None, ...]
+    attrs: tuple[tuple[str, Attribute], ...] = ()
+    dtypes: str = ""
+    """The dtypes of the first operands, as letters of numpy; the others are `f`."""
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.shapes} {dict(self.attrs)}"
+
+    def arrays(self) -> list[Array | None]:
+        dtypes = self.dtypes.ljust(len(self.shapes), "f")
+        pairs = zip(self.shapes, dtypes, strict=True)
+        return [None if s is None else np.ones(s, dtype) for s, dtype in pairs]
+
+    def call(self) -> Call:
+        given = tuple(TensorType("float32", shape) for shape in self.shapes if shape is not None)
+        attrs = {**operators()[self.op].defaults, **dict(self.attrs)}
+        return Call(self.op, given, (None,) * len(given), attrs)
+
+    def by_rule(self) -> list[Shape | None] | None:
+        """The shapes of the results; None if the call is refused."""
+        try:
+            type_ = infer(self.call())
+        except MismatchError:
+            return None
+        fields = type_.fields if isinstance(type_, TupleType) else (type_,)
+        return [_known(each.shape) if isinstance(each, TensorType) else None for each in fields]
+
+    def by_onnxruntime(self) -> Shape | None:
+        """The shape of the first result; None if the call is refused."""
+        arrays = self.arrays()
+        names = [f"x{at}" if array is not None else "" for at, array in enumerate(arrays)]
+        feeds = {n: a for n, a in zip(names, arrays, strict=True) if a is not None}
+        inputs = [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+            for n, a in feeds.items()
+        ]
+        domain, _, name = self.op.rpartition(".")
+        results = ["y", *["mask"] * (name == "EmbedLayerNormalization")]
+        node = helper.make_node(name, names, results, domain=domain, **dict(self.attrs))
+        graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name="y")])
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        try:
+            session = onnxruntime.InferenceSession(
+                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+            (result,) = session.run(["y"], feeds)
+        except Exception:  # onnxruntime has a type for each status
+            return None
+        return tuple(result.shape)
+
+
+def _known(shape: tuple[Dim, ...] | None) -> Shape | None:
+    numbers = tuple(dim for dim in shape or () if isinstance(dim, int))
+    return numbers if shape is not None and len(numbers) == len(shape) else None
+
+
+def microsoft(name: str, *shapes: Shape | None, dtypes: str = "", **attrs: Attribute) -> Case:
+    return Case(f"com.microsoft.{name}", shapes, tuple(attrs.items()), dtypes)
+
+
+BLOCKS: dict[str, Attribute] = {"K": 64, "N": 8, "bits": 4, "block_size": 32}
+
+TAKEN = [
+    *(microsoft(name, (2, 3), (3,)) for name in ("BiasGelu", "FastGelu")),
+    *(microsoft(name, (2, 3)) for name in ("FastGelu", "Gelu", "QuickGelu")),
+    microsoft("SkipLayerNormalization", (2, 3, 4), (2, 3, 4), (4,)),
+    microsoft("SkipLayerNormalization", (2, 3, 4), (1, 3, 4), (4,), (4,)),
+    microsoft("SkipLayerNormalization", (2, 3, 4), (3, 4), (4,), None, (4,)),
+    microsoft("SkipLayerNormalization", (3, 4), (3, 4), (4,), (4,), (4,)),
+    microsoft("SkipSimplifiedLayerNormalization", (2, 3, 4), (2, 3, 4), (4,), (4,)),
+    microsoft(
+        *("EmbedLayerNormalization", (2, 3), (2, 3), (10, 4), (5, 4), (2, 4), (4,), (4,)),
+        dtypes="ii",
+    ),
+    microsoft(
+        *("EmbedLayerNormalization", (2, 3), None, (10, 4), (5, 4), None, (4,), (4,)),
+        *((2, 3), (1, 3)),
+        dtypes="iffffffii",
+    ),
+    microsoft("MultiHeadAttention", (2, 3, 8), (2, 5, 8), (2, 5, 12), num_heads=2),
+    microsoft("MultiHeadAttention", (2, 3, 8), (2, 2, 5, 4), (2, 2, 5, 4), num_heads=2),
+    microsoft("Attention", (2, 3, 8), (8, 24), (24,), num_heads=2),
+    microsoft("DynamicQuantizeMatMul", (2, 3, 4), (4, 5), (1,), dtypes="fb"),
+    microsoft("MatMulIntegerToFloat", (2, 3, 4), (4, 5), (1,), (1,), dtypes="Bb"),
+    microsoft("Inverse", (2, 1, 1)),
+    microsoft("RotaryEmbedding", (1, 3, 8), (1, 3), (5, 4), (5, 4), dtypes="fl"),
+    microsoft("RotaryEmbedding", (1, 2, 3, 8), (1, 3), (5, 4), (5, 4), dtypes="fl"),
+    microsoft("MatMulNBits", (2, 64), (8, 2, 16), (16,), dtypes="fB", **BLOCKS),
+    microsoft("MatMulNBits", (64,), (8, 2, 16), (8, 2), dtypes="fB", **BLOCKS),
+    microsoft("FusedConv", (1, 4, 5, 5), (6, 2, 3, 3), (6,), group=2),
+    microsoft("FusedConv", (1, 4, 5, 5), (6, 4, 3, 3), None, (1, 6, 3, 3)),
+    microsoft("FusedGemm", (2, 4), (4, 5), (5,), activation="Relu"),
+    microsoft("FusedGemm", (4, 2), (5, 4), transA=1, transB=1, activation="Relu"),
+    microsoft("TransposeMatMul", (4, 3), (4, 5), transA=1),
+    microsoft("FusedMatMul", (2, 3, 4), (2, 4, 5)),
+    microsoft("FusedMatMul", (3, 2, 4), (2, 4, 5), transBatchA=1),
+    microsoft("FusedMatMul", (4, 2, 3), (2, 4, 5), transBatchA=1, transA=1),
+    microsoft("FusedMatMul", (2, 3, 4), (5, 2, 4), transBatchB=1, transB=1),
+    microsoft("FusedMatMul", (3, 2, 7, 4), (2, 7, 4, 5), transBatchA=1),
+    microsoft("FusedMatMul", (4,), (4, 5), transA=1),
+]
+"""Calls that onnxruntime takes."""
+
+REFUSED = [
+    *(microsoft(name, (2, 3), (1,)) for name in ("BiasGelu", "FastGelu")),
+    *(microsoft(name, (2, 3), (2, 3)) for name in ("BiasGelu", "FastGelu")),
+    microsoft("SkipLayerNormalization", (2, 3, 4), (2, 3, 1), (4,)),
+    microsoft("SkipLayerNormalization", (2, 3, 4), (2, 1, 4), (4,)),
+    microsoft("SkipLayerNormalization", (2, 3, 4), (4,), (4,)),
+    microsoft("SkipLayerNormalization", (2, 3, 4), (2, 3, 4), (1,)),
+    microsoft("SkipLayerNormalization", (2, 3, 4), (2, 3, 4), (4,), None, (3,)),
+    microsoft("SkipSimplifiedLayerNormalization", (2, 3, 4), (2, 3, 4), (3,)),
+    microsoft(
+        *("EmbedLayerNormalization", (2, 3), (2, 3), (10, 4), (5, 3), (2, 4), (4,), (4,)),
+        dtypes="ii",
+    ),
+    microsoft(
+        *("EmbedLayerNormalization", (2, 3), (2, 2), (10, 4), (5, 4), (2, 4), (4,), (4,)),
+        dtypes="ii",
+    ),
+    microsoft("MultiHeadAttention", (2, 3, 9), (2, 5, 9), (2, 5, 9), num_heads=2),
+    microsoft("MultiHeadAttention", (2, 3, 8), (2, 5, 6), (2, 5, 8), num_heads=2),
+    microsoft("MultiHeadAttention", (2, 3, 8), (2, 5, 8), (2, 4, 8), num_heads=2),
+    microsoft("MultiHeadAttention", (2, 3, 8), (1, 5, 8), (1, 5, 8), num_heads=2),
+    microsoft("MultiHeadAttention", (2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4), num_heads=2),
+    microsoft("Attention", (2, 3, 8), (7, 24), (24,), num_heads=2),
+    microsoft("DynamicQuantizeMatMul", (2, 3, 4), (3, 5), (1,), dtypes="fb"),
+    microsoft("MatMulIntegerToFloat", (2, 3, 4), (3, 5), (1,), (1,), dtypes="Bb"),
+    microsoft("MatMulNBits", (2, 64), (8, 2, 32), (16,), dtypes="fB", **BLOCKS),
+    microsoft("MatMulNBits", (2, 64), (8, 3, 16), (16,), dtypes="fB", **BLOCKS),
+    microsoft("MatMulNBits", (2, 64), (9, 2, 16), (16,), dtypes="fB", **BLOCKS),
+    microsoft("MatMulNBits", (2, 64), (8, 32), (16,), dtypes="fB", **BLOCKS),
+    microsoft("MatMulNBits", (2, 60), (8, 2, 16), (16,), dtypes="fB", **BLOCKS),
+    microsoft("FusedConv", (1, 4, 5, 5), (6, 3, 3, 3)),
+    microsoft("FusedConv", (1, 4, 5), (6, 4, 3, 3)),
+    microsoft("FusedConv", (1, 4, 5, 5), (5, 2, 3, 3), group=2),
+    microsoft("FusedGemm", (2, 4), (3, 5), (5,), activation="Relu"),
+    microsoft("TransposeMatMul", (3, 4), (4, 5), transA=1),
+    microsoft("FusedMatMul", (3, 2, 4), (2, 4, 5)),
+    microsoft("FusedMatMul", (2, 3, 4), (2, 4, 5), transBatchA=1),
+    microsoft("FusedMatMul", (3, 4), (4, 5), transBatchA=1),
+]
+"""Calls that onnxruntime does not take."""
+
+
+@pytest.mark.parametrize("case", TAKEN, ids=str)
+def test_what_onnxruntime_takes_is_not_refused(case: Case) -> None:
+    found, expected = case.by_rule(), case.by_onnxruntime()
+
+    assert expected is not None
+    assert found is not None
+    assert found[0] in (None, expected)
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=str)
+def test_what_is_refused_onnxruntime_refuses_too(case: Case) -> None:
+    assert case.by_rule() is None
+    assert case.by_onnxruntime() is None
+
+
+def test_most_shapes_of_results_are_known() -> None:
+    known = [case for case in TAKEN if (case.by_rule() or [None])[0]]
+
+    assert len(known) > len(TAKEN) * 0.7

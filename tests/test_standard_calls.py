@@ -1,0 +1,118 @@
+"""
+What calls of standard operators of ONNX take and give, by the onnx package, and without it.
+
+The nodes in the tests of the onnx package show that no pattern is refused that a node matches.
+"""
+
+import random
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collage_dsl.language.inference import onnx_package
+from tests.corpus import findings, said_by
+from tests.onnx_node_patterns import NodeCase, node_cases
+
+SPECS = Path(__file__).parents[1] / "specs"
+
+CASES = tuple(node_cases())
+BY_OPERATOR = {
+    op: [case for case in CASES if case.op == op] for op in sorted({case.op for case in CASES})
+}
+EVERY_THIRD = [*BY_OPERATOR.values()][::3]
+
+
+def refusals(case: NodeCase, rng: random.Random | None = None) -> list[str]:
+    """What is said against a pattern of a node; some of the nodes do have a dimension of 0."""
+    found = (said_by(each) for each in findings(case.pattern(rng)))
+    return [said for said in found if "no dimension is 0" not in said]
+
+
+@pytest.mark.parametrize("op", BY_OPERATOR)
+def test_no_pattern_is_refused_that_a_node_matches(op: str) -> None:
+    rng = random.Random(op)
+    for case in BY_OPERATOR[op][:2]:
+        assert refusals(case) == []
+        assert refusals(case, rng) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_no_pattern_of_any_node_is_refused(seed: int) -> None:
+    rng = random.Random(seed)
+
+    assert [(case.name, said) for case in CASES if (said := refusals(case, rng))] == []
+
+
+def test_the_nodes_are_of_most_operators() -> None:
+    assert len(BY_OPERATOR) > 170
+
+
+def _with_other_result(case: NodeCase) -> NodeCase:
+    """The node with a result that it cannot have."""
+    first, *others = case.results
+    shape = (*first.shape[:-1], first.shape[-1] + 1)
+    return replace(case, results=(replace(first, shape=shape), *others))
+
+
+def test_most_patterns_are_refused_that_ask_for_another_shape() -> None:
+    cases = [_with_other_result(of[0]) for of in EVERY_THIRD if of[0].results[0].shape]
+    refused = [case.op for case in cases if refusals(case)]
+
+    assert len(refused) > len(cases) * 0.5
+
+
+MISTAKES = {
+    "p(x: [_, _]) { y = onnx.Softmax(x) [axis == 2]; yield y; }": "'axis' must be in [-2 , 1]",
+    "p(x: [_, 3, 4]) { y = onnx.Det(x); yield y; }": "between 4 and 3",
+    "p(x: [_, _, _, _]) { y = onnx.MaxPool(x) [kernel_shape == [3, 3, 3]]; yield y; }": (
+        "attribute kernel_shape has incorrect size"
+    ),
+    "p(x: [_, _, _, _], w: [_, _, 3, 3]) { y = onnx.Conv(x, w) [pads == [1, 1]]; yield y; }": (
+        "attribute pads has incorrect size"
+    ),
+    "p(a: [_, _], b: [_, _]) { y = onnx.Concat(a, b) [axis == 3]; yield y; }": (
+        "axis must be in [-rank, rank-1]"
+    ),
+    "p(x: [_, _], i: [_, 3]) { y = onnx.GatherND(x, i); yield y; }": "must not be larger",
+    "p(x) { y = onnx.RoiAlign(x, _, _) [output_height == 7]; where dim(y, 2) == 9; yield y; }": (
+        "`dim(y, 2)` is `7` here"
+    ),
+    "p(x: [_, 64, _, _]) { y = onnx.LpPool(x); where dim(y, 1) == 32; yield y; }": (
+        "`dim(y, 1)` is `64` here"
+    ),
+    "p(i: [_, _]) { y = onnx.OneHot(i, _, _); where rank(y) == 2; yield y; }": (
+        "`rank(y)` is `3` here"
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), MISTAKES.items())
+def test_a_mistake_is_told(text: str, said: str) -> None:
+    (found,) = findings(f"pattern {text}")
+
+    assert found.code == "E0320"
+    assert said in said_by(found)
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_without_the_package_nothing_is_said(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_package, "_package", lambda: None)
+
+    assert findings(f"pattern {text}") == ()
+
+
+def test_the_package_is_not_imported_for_operators_of_relax() -> None:
+    program = (
+        "import sys; from pathlib import Path; from collage_dsl.language import check\n"
+        "from collage_dsl.source import Source\n"
+        f"folder = Path({str(SPECS)!r})\n"
+        "for each in folder.glob('*.collage'):\n"
+        "    check(Source(each.name, each.read_text('utf-8')), [folder])\n"
+        "assert 'onnx' not in sys.modules\n"
+    )
+
+    subprocess.run([sys.executable, "-c", program], check=True)
