@@ -56,8 +56,8 @@ def fitted(call: Call, lettered: Lettered) -> Type:
             found.append((trial, _results(trial, lettered, places)))
         except MismatchError as problem:
             problems.append(problem)
-    if problems and not found:
-        raise problems[0]
+    if not found:
+        raise problems[0] if problems else MismatchError("no such call has so many operands")
     if len(found) == 1:
         call.agreed.extend(found[0][0].agreed)
     columns = zip(*(each for _, each in found), strict=True)
