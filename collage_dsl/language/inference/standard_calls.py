@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from itertools import islice
 
-from collage_dsl.graph import Attribute, TensorType, TupleType, Type
+from collage_dsl.graph import Attribute, Dim, TensorType, TupleType, Type
 from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import tensors
 from collage_dsl.language.inference.onnx_package import Shapes, Version, is_installed, versions
@@ -112,8 +112,10 @@ def _results(
                 ways.add(_Placed(version, places, shapes), given)
     if not ways.found:
         return ways.refused[0] if ways.refused else ()
-    columns = zip(*ways.found, strict=False)
-    return tuple(reduce(shared_shape, column) for column in columns)
+    columns = range(max(map(len, ways.found)))
+    return tuple(
+        reduce(shared_shape, [each[at] for each in ways.found if at < len(each)]) for at in columns
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ class _Placed:
         times counts as one, so the dimensions that several of any number give are not known.
         """
         found = self.version.results(self.places, self.shapes, attrs)
-        for numbers in (_numbered(self.shapes, 1, 0), _numbered(self.shapes, 1009, 2)):
+        for numbers in _with_numbers(self.shapes):
             other = self.version.results(self.places, numbers, attrs)
             if isinstance(found, str):
                 found = found if isinstance(other, str) else (None,) * len(other)
@@ -142,14 +144,15 @@ class _Placed:
         return found
 
 
-def _numbered(shapes: Shapes, first: int, step: int) -> Shapes:
-    """`shapes` with numbers in place of names, the same where the name is the same."""
+def _with_numbers(shapes: Shapes) -> Iterator[Shapes]:
+    """`shapes` with 1 in place of all names, and with another number in place of each."""
     names = sorted({dim for shape in shapes for dim in shape or () if isinstance(dim, str)})
-    numbers = {name: first + step * at for at, name in enumerate(names)}
-    return [
-        None if shape is None else tuple(numbers.get(str(dim), dim) for dim in shape)
-        for shape in shapes
-    ]
+    for first, step in ((1, 0), (1009, 2)) if names else ():
+        numbers: dict[Dim, Dim] = {name: first + step * at for at, name in enumerate(names)}
+        yield [
+            None if shape is None else tuple(numbers.get(dim, dim) for dim in shape)
+            for shape in shapes
+        ]
 
 
 def _checked(one: Shape | None, other: Shape | None) -> Shape | None:

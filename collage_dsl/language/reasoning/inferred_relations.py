@@ -198,15 +198,18 @@ def _shapes(called: Called, found: Sequence[_Inferred]) -> Mapping[str, list[Seq
 
 
 def _results(called: Called, type_: Type | None) -> Iterator[tuple[str, Type]]:
+    """
+    The results that the pattern names, with their types. An operator of ONNX gives only those that
+    are used: a single one is any of them, and several are known if the last one is among them.
+    """
     match type_:
         case TupleType(fields):
             named = called.names.fields.get(called.result, {})
-            if operators()[called.call.ops[0]].most_results is None:
-                yield from ((named[at], each) for at, each in enumerate(fields) if at in named)
-            elif not named:
+            most = operators()[called.call.ops[0]].most_results
+            if most is not None and not named:
                 yield called.result, joined(type_)
-            elif max(named) == len(fields) - 1:
-                yield from ((named[at], fields[at]) for at in named)
+            elif most is None or most - 1 in named:
+                yield from ((named[at], each) for at, each in enumerate(fields) if at in named)
         case TensorType():
             yield called.result, type_
 

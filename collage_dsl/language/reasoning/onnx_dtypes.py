@@ -62,7 +62,7 @@ def _takes(
 def _gives(
     operator: Operator, result: int, dtype: str | tuple[str, ...], called: Called, facts: Facts
 ) -> None:
-    last = len(operator.fields) - 1
+    last = (operator.most_results or len(operator.fields)) - 1
     name = called.results.get(result)
     if name is None or last not in called.results:
         return
