@@ -105,6 +105,31 @@ def test_without_the_package_nothing_is_said(text: str, monkeypatch: pytest.Monk
     assert findings(f"pattern {text}") == ()
 
 
+RIGHT = (
+    "(x: [4, 4]) { y = onnx.Einsum(x) [equation == 'ij,jk->ik'];",
+    "(x: [2, 3]) { y = onnx.Concat(x) [axis == 0]; where dim(y, 0) == 4;",
+    "(a: [_, 2, 3], b: [_, 2, 5]) { y = onnx.Concat(a, b);",
+    "(a: [_, 7], b: [9, 7]) { y = onnx.Gemm(a, b); where dim(y, 1) == 9;",
+    "(x: [_, 8, _, _], w: [8, 1, 3, 3]) { y = onnx.Conv(x, w);",
+    "(x: [_, 8, 9, 9], w: [8, 4, 2, 2]) { y = onnx.ConvTranspose(x, w); where dim(y, 1) == 8;",
+    "(x: [_, 8, 9, 9]) { y = onnx.MaxPool(x) [kernel_shape == [3, 3]]; where dim(y, 2) == 3;",
+    "(x, w, r) { t = onnx.LSTM(x, w, r); h = t.0; where rank(h) == 3; y = add(h, t.1);",
+    "(x, k) { y = onnx.TopK(x, k); where dtype(y) == i64;",
+    "(x) { y = onnx.Cast(x) [to == 8];",
+    "(x: [_, 8, _, _], g: [8, 7, 7], b, m, v) { y = onnx.BatchNormalization(x, g, b, m, v);",
+    "(x: [_, 6, _], g: [3], b) { y = onnx.GroupNormalization(x, g, b) [num_groups == 3];",
+    "(x: [_, 8, _], w, z: [_, 8, _]) { y = com.microsoft.FusedConv(x, w, z);",
+)
+"""Patterns of which a part may be otherwise than it usually is."""
+
+
+@pytest.mark.parametrize("text", RIGHT)
+def test_what_a_node_may_have_is_not_refused(text: str) -> None:
+    body = text.replace("'", '"')
+
+    assert findings(f"pattern p{body} yield y; }}") == ()
+
+
 def test_the_package_is_not_imported_for_operators_of_relax() -> None:
     program = (
         "import sys; from pathlib import Path; from collage_dsl.language import check\n"

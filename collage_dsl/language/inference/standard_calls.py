@@ -29,8 +29,11 @@ _BROADCASTING = frozenset(
 )
 """Operators whose oldest versions broadcast by an attribute."""
 
-_UNRELIABLE = frozenset({"Attention", "LinearAttention"})
-"""Operators of which the package says wrong shapes where those of some operands are not known."""
+_UNRELIABLE = frozenset({"Attention", "Einsum", "LinearAttention"})
+"""
+Operators of which the package says wrong shapes where those of some operands are not known, or
+counts the operands: one that is taken several times counts as one here.
+"""
 
 _ONE_RESULT = frozenset({"BatchNormalization"})
 """Operators whose other results are those of training."""
