@@ -262,7 +262,8 @@ class _Checker:
 
     def check_usual(self, ways: Sequence[Facts]) -> None:
         """Warn of a condition that holds in no usual model, or a call that is in none."""
-        given = tuple(usual(self.calls, self.conditions, ways))
+        called = tuple(dict.fromkeys(claim.called for claim in self.claims))
+        given = tuple(usual(called, self.conditions, ways))
         premises: tuple[Premise, ...] = (*self.claims, *given, *self.conditions)
         if not given or any(self.may_hold(way, given) for way in ways):
             return

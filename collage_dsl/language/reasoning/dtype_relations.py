@@ -151,10 +151,16 @@ def _following(operator: Operator, result: int) -> Iterator[Relation]:
             yield Relation(said, once=partial(_asked, result, name))
         case int() as place:
             said = "{op} gives the dtype of what it takes"
-            if operator.commutative and place in _agreeing(operator):
+            if gives_either_dtype(operator.name) and place in _agreeing(operator):
                 yield Relation(said, again=partial(_unless_bool, result, place), if_absent=True)
             else:
                 yield Relation(said, once=partial(_same, result, place), if_absent=place == 0)
+
+
+def gives_either_dtype(op: str) -> bool:
+    """Whether `op` also takes `bool` beside another dtype, in any order, and gives the first."""
+    operator = operators()[op]
+    return operator.commutative and operator.kind is Kind.BROADCAST and operator.dtypes == ("x1",)
 
 
 def _without_attribute(known: list[Operator], result: int) -> Iterator[Relation]:
@@ -220,14 +226,12 @@ def _same(result: int, place: int, called: Called, facts: Facts) -> None:
 
 def _unless_bool(result: int, place: int, called: Called, facts: Facts) -> None:
     """
-    Like `_same`, for commutative operators, which also take `bool` beside another dtype. If the
-    operands match in the other order, the result is not `bool` where the first of them is. If all
-    have one dtype, so has the result.
+    Like `_same`, for commutative operators, which also take `bool` beside another dtype. Then the
+    result has the dtype of what the graph has first, which the pattern may have second.
     """
     is_one = len({facts.first(Dtype(operand)) for operand in called.operands}) == 1
-    if (name := called.results.get(result)) and (
-        is_one or _is_no_bool(called.operands[place], facts)
-    ):
+    is_first = called.call.ordered or all(_is_no_bool(each, facts) for each in called.operands)
+    if (name := called.results.get(result)) and (is_one or is_first):
         facts.equal(Dtype(name), Dtype(called.operands[place]))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from collage_dsl.graph import Attribute
 from collage_dsl.graph.operators import operators
+from collage_dsl.language.reasoning.dtype_relations import gives_either_dtype
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.premises import Condition
 from collage_dsl.language.reasoning.required_calls import Called
@@ -38,7 +39,8 @@ def usual(
     layout of the data, and that no dimension is 0. Where one call has another layout than usual,
     nothing is known of the layouts of others. None if no condition is about shapes, and there
     is at most one call with a layout. And that none of two tensors whose dtypes are said to differ
-    is `bool`, and that constants have elements of which a condition asks.
+    is `bool`, nor what is added or multiplied where a condition is about dtypes, and that constants
+    have elements of which a condition asks.
     """
     for condition in conditions:
         match condition.expression:
@@ -48,7 +50,10 @@ def usual(
                         yield Condition(Compare("!=", dtype, Constant("bool")), condition.span)
         for name in _constants(condition.expression):
             yield Condition(Compare(">=", Size(name), Constant(1)), condition.span)
-    spans = {term: c.span for c in conditions for term in terms(c.expression) if _is_of_shape(term)}
+    asked = [(term, c.span) for c in conditions for term in terms(c.expression)]
+    if any(isinstance(term, Dtype) for term, _ in asked):
+        yield from _no_bool(calls, ways)
+    spans = {term: span for term, span in asked if _is_of_shape(term)}
     if not spans and sum(map(_has_layout, calls)) < 2:
         return
     is_usual = not any(_has_other_layout(called, ways) for called in calls)
@@ -59,6 +64,16 @@ def usual(
     for term, span in spans.items():
         if isinstance(term, DimAt) and all(_is_there(term, way) for way in ways):
             yield Condition(Compare(">=", term, Constant(1)), span)
+
+
+def _no_bool(calls: Sequence[Called], ways: Sequence[Facts]) -> Iterator[Condition]:
+    """That operands are not `bool` whose order decides which dtype the result has."""
+    for called in calls:
+        if called.span is not None and not called.call.kinds and not called.call.ordered:
+            operands = called.operands if all(map(gives_either_dtype, called.call.ops)) else ()
+            for dtype in map(Dtype, operands[:1] if called.call.optional else operands):
+                if not any(way.of(dtype).only() for way in ways):
+                    yield Condition(Compare("!=", dtype, Constant("bool")), called.span)
 
 
 def _constants(expression: Expression) -> Iterator[str]:
