@@ -1,6 +1,6 @@
 """Diagnostics: mistakes in a spec file, with their places, and the text that shows them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from unicodedata import category, combining, east_asian_width
@@ -72,8 +72,8 @@ class Diagnostic:
     def __str__(self) -> str:
         shown = [f"{printable(str(self.span))}: {self.severity.value}[{self.code}]: {self.message}"]
         shown += excerpt(self.span)
-        for note in self.notes:
-            shown += _note(note)
+        for notes in _on_one_line(self.notes):
+            shown += _shown_notes(notes)
         if self.help:
             shown.append(f"help: {self.help}")
         return printable_lines("\n".join(shown))
@@ -92,25 +92,52 @@ def in_file_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     return tuple(sorted(diagnostics, key=lambda d: (d.span.source.name, d.span.start)))
 
 
-def excerpt(span: Span) -> tuple[str, str]:
-    """The first line of `span` with its number, and carets under what the span covers of it."""
-    number, column = span.source.position(span.start)
-    line = span.source.line(number)
+def excerpt(*spans: Span) -> tuple[str, str]:
+    """The line on which `spans` begin, with its number, and carets under what they cover of it."""
+    number, column = spans[0].source.position(min(span.start for span in spans))
+    line = spans[0].source.line(number)
+    start = min(span.start for span in spans)
     before, rest = line[: column - 1], line[column - 1 :]
-    covered = rest[: max(0, span.end - span.start)]
+    covered = rest[: max(0, max(span.end for span in spans) - start)]
     before, after = _cut(before, covered, rest[len(covered) :])
     covered = covered[:_SHOWN_COLUMNS]
     prefix = f"{number} | {_visible(before)}"
-    carets = "^" * max(1, _width(_visible(covered)))
-    return f"{prefix}{_visible(covered + after)}".rstrip(), " " * _width(prefix) + carets
+    carets = "".join(
+        ("^" if any(span.start <= at < span.end for span in spans) else " ")
+        * _width(_visible(character))
+        for at, character in enumerate(covered, start)
+    )
+    return f"{prefix}{_visible(covered + after)}".rstrip(), " " * _width(prefix) + (carets or "^")
 
 
-def _note(note: Note) -> Iterator[str]:
-    if note.span is None:
-        yield f"note: {note.message}"
+def _on_one_line(notes: Sequence[Note]) -> Iterator[tuple[Note, ...]]:
+    """`notes` in order, those together that say the same of places on one line."""
+    left = list(dict.fromkeys(notes))
+    while left:
+        first, *others = left
+        same = [first, *(note for note in others if _is_beside(note, first))]
+        ends = [at for note in same if note.span for at in (note.span.start, note.span.end)]
+        if ends and max(ends) - min(ends) > _SHOWN_COLUMNS:
+            same = [first]
+        yield tuple(same)
+        left = [note for note in others if note not in same]
+
+
+def _is_beside(note: Note, other: Note) -> bool:
+    one, two = note.span, other.span
+    if note.message != other.message or one is None or two is None or one.source != two.source:
+        return False
+    return one.source.position(one.start)[0] == two.source.position(two.start)[0]
+
+
+def _shown_notes(notes: Sequence[Note]) -> Iterator[str]:
+    """One note, or several on one line with the same words."""
+    spans = [note.span for note in notes if note.span is not None]
+    if not spans:
+        yield f"note: {notes[0].message}"
     else:
-        yield f"{printable(str(note.span))}: note: {note.message}"
-        yield from excerpt(note.span)
+        yield f"{printable(str(spans[0]))}: note: {notes[0].message}"
+        yield from excerpt(*spans)
 
 
 def _cut(before: str, covered: str, after: str) -> tuple[str, str]:

@@ -17,21 +17,31 @@ from collage_dsl.language.resolve.questions import (
     Proposes,
     Question,
     TargetOf,
+    WhyNot,
 )
 from collage_dsl.source import Source
 
 HEAD = """collage 1;
 pattern p(x) { y = nn.relu?(exp(x)); yield y; }
 pattern q(x) { y = nn.relu(exp(x)); yield y; }
+pattern r(x, c: const) { y = add(x, c); where dtype(x) == f32 else "only f32"; yield y; }
+pattern s(x, c: const) {
+  m = r(x, c);
+  y = (nn.relu(m) | tanh(m));
+  where rank(y) in [2, 3] and dtype(y) in [f16, f32] else "no lists";
+  yield y;
+}
 rule any = combine_by_primitives(op_call_by_kind(), using: tvm_default);
 target a on llvm { rules any; }
 target b on llvm { compiler "b"; rules union(dfpattern(p), dfpattern(q)); after max_coalesce(); }
 target c on llvm { compiler "c"; rules op_call_by_kind(); }
+target d on llvm { compiler "d"; rules union(dfpattern(s), op_call_by_kind(reduce)); }
 """
 COSTS = (
     {"a": '"*": 3us;', "b": '"*": 1us;'},
     {"a": '"nn.relu": 1us; "*": 3us;', "c": '"exp": 1us; "*": 5us;'},
     {"a": '"*": 2us;'},
+    {"a": '"*": 2us;', "d": '"*": 1us;'},
 )
 GRAPHS = {
     "x: f32[4]; m = exp(x); y = nn.relu(m); z = tanh(y); return z;": ("m", "y", "z"),
@@ -40,6 +50,10 @@ GRAPHS = {
     "x: f32[4]; m = split(x) [indices_or_sections = 2]; y = m.0; z = exp(y); return z;": (
         *("m", "y", "z"),
     ),
+    "x: f32[4]; c = const f32[4]; m = add(x, c); y = nn.relu(m); z = sum(y); return z;": (
+        *("m", "y", "z"),
+    ),
+    "x: f16[4, 4]; c = const f16[4]; m = add(c, x); y = tanh(m); return y, m;": ("m", "y"),
 }
 
 
@@ -67,6 +81,7 @@ def questions(contents: Contents, nodes: tuple[str, ...]) -> Iterator[tuple[str,
             yield f"matches({name}, nodes: {size})", Matches(pattern, None, size)
         for node in nodes:
             yield f"matches({name}, at: {node})", Matches(pattern, node)
+            yield f"why_not({name}, at: {node})", WhyNot(pattern, node)
             for size in (1, 2):
                 asked = f"matches({name}, at: {node}, nodes: {size})"
                 yield asked, Matches(pattern, node, size)
@@ -86,6 +101,8 @@ def right(graph: str, costs: dict[str, str]) -> list[str]:
         elif isinstance(question, TargetOf):
             found += [f"{said} != {name}" for name in costs if name != value]
             found += [f"{said} == {value}"] * bool(value)
+        elif isinstance(question, WhyNot):
+            found += [f'{said} == "{value}"'] * bool(value)
         else:
             assert isinstance(value, int)
             found += [f"{said} == {value}", f"{said} != {value + 1}", f"{said} < {value + 1}"]
@@ -93,8 +110,9 @@ def right(graph: str, costs: dict[str, str]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
-@pytest.mark.parametrize("costs", COSTS)
+@pytest.mark.parametrize(
+    ("graph", "costs"), [(g, c) for g in GRAPHS for c in COSTS if ("const" in g) == ("d" in c)]
+)
 def test_right_answers_are_not_refused(graph: str, costs: dict[str, str]) -> None:
     found = right(graph, costs)
 

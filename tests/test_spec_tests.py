@@ -89,7 +89,7 @@ def test_what_is_proposed_or_not(text: str, question: Question) -> None:
 @pytest.mark.parametrize(
     ("text", "question", "value"),
     [
-        ('why_not(conv, at: y) {} "it is small"', WhyNot(CONV, "y"), "it is small"),
+        ('why_not(conv, at: y) {} "`y` is small"', WhyNot(CONV, "y"), "`y` is small"),
         ("target_of(c) {} lib", TargetOf("c"), "lib"),
         ('target_of("c") {} tvm', TargetOf("c"), "tvm"),
     ],

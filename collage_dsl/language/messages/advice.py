@@ -1,7 +1,7 @@
 """Hints for users who write a name or spelling of another language or library."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import cache
 
 from collage_dsl.graph.operators import operators
@@ -31,7 +31,7 @@ _OTHER_FACTS = {
 """Names of facts about a value in other libraries."""
 
 _OTHER_OPERATORS = {
-    **dict.fromkeys(("dense", "linear", "gemm", "mm", "bmm", "batchmatmul"), "matmul"),
+    **dict.fromkeys(("gemm", "mm", "bmm", "batchmatmul"), "matmul"),
     **dict.fromkeys(("conv", "convolution"), "nn.conv2d"),
     **dict.fromkeys(("averagepool", "avgpool"), "nn.avg_pool2d"),
     **dict.fromkeys(("globalaveragepool", "globalavgpool2d"), "nn.adaptive_avg_pool2d"),
@@ -150,9 +150,13 @@ def fact_meant(name: str, argument: str = "") -> Hint:
 
 def operator_meant(name: str) -> Hint:
     """A hint if `name` is an operator of another library or with another prefix, else empty."""
-    if name.lower().startswith(_ONNX):
-        return Hint("")
     plain = _plain(name)
+    if name.lower().startswith(_ONNX):
+        found = [n for n in operators() if n.startswith(_CONTRIBUTED) and _plain(n) == plain]
+        return meant_word(found[0] if found else "")
+    if plain in ("dense", "linear"):
+        what = f"`{name}` transposes its weight"
+        return Hint(f"in Relax it is `matmul(x, permute_dims(w))`: {what}")
     if plain in _OF_PATTERNS:
         return Hint(_OF_PATTERNS[plain])
     if meant := _OTHER_OPERATORS.get(plain):
@@ -161,6 +165,8 @@ def operator_meant(name: str) -> Hint:
 
 
 _ONNX = "onnx."
+_CONTRIBUTED = "com.microsoft."
+"""Operators of ONNX Runtime, which are not in the standard."""
 
 
 @cache
@@ -173,6 +179,23 @@ def _by_plain_name() -> Mapping[str, str]:
 def _plain(name: str) -> str:
     """The last part of the name of an operator, in lower case without `_`."""
     return name.rpartition(".")[2].lower().replace("_", "")
+
+
+def operator_without_import(name: str) -> Hint:
+    """A hint if `name`, which is imported, is the last part of an operator's name, else empty."""
+    found = _by_plain_name().get(_plain(name), "")
+    is_same = found.rpartition(".")[2] == name
+    return Hint(f"`{found}` is an operator, which is not imported" if is_same else "")
+
+
+def attribute_of_parameter(name: str, parameters: Container[str], calls: Iterable[str]) -> Hint:
+    """A hint if `name` asks a parameter for an attribute, which `calls` have; else empty."""
+    value, _, attribute = name.partition(".")
+    if not attribute or value not in parameters:
+        return Hint("")
+    words = f"`{value}` is a parameter, and attributes belong to calls"
+    call = next(iter(calls), "")
+    return Hint(f"{words}: write `{call}.{attribute}`" if call else words)
 
 
 def truth_meant(name: str) -> Hint:

@@ -51,6 +51,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "W0331": "a list or an `or` names what other conditions exclude",
         "W0333": "a constant is the data of an operator",
         "W0334": "a pattern may take too many steps",
+        "W0335": "a modifier that changes nothing",
         # Rules and targets.
         "E0401": "unknown rule, primitive, kind or function",
         "E0402": "unknown argument",

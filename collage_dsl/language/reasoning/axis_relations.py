@@ -279,7 +279,10 @@ _RELATIONS: tuple[tuple[frozenset[str], Relation], ...] = (
     ),
     (
         frozenset({"split"}),
-        Relation("{op} gives equal sections, of which the last may be shorter", again=_split),
+        Relation(
+            "{op} gives parts of one size, except the last, or the parts between the indices",
+            again=_split,
+        ),
     ),
     (
         frozenset({"concat"}),

@@ -10,6 +10,7 @@ from collage_dsl.language.reasoning.domain import Number, Values
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.premises import Condition, Premise
 from collage_dsl.language.reasoning.relations import Claim
+from collage_dsl.language.reasoning.shown_values import ENORMOUS, MOST_SHOWN, shown
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import (
     Attr,
@@ -28,7 +29,8 @@ from collage_dsl.rules.condition import (
 
 def notes_on(premises: Sequence[Premise]) -> tuple[Note, ...]:
     """Notes on at most five conditions, and on calls if there are fewer than three."""
-    conditions = [_note(premise) for premise in premises if isinstance(premise, Condition)]
+    said = (_note(premise) for premise in premises if isinstance(premise, Condition))
+    conditions = list(dict.fromkeys(said))
     claims = {p.called.number: p for p in premises if isinstance(p, Claim) and p.span}
     calls = [
         Note(f"because of what `{'` or `'.join(claim.ops[:3])}` takes and gives", claim.span)
@@ -41,6 +43,48 @@ def _note(condition: Condition) -> Note:
     if condition.said is None:
         return Note("together with this", condition.span)
     return Note(f"{quoted(condition.span)} says this", condition.said)
+
+
+def most_telling(conditions: Sequence[Condition]) -> Condition | None:
+    """The condition that a message names: the last one of those that say most."""
+    return max(reversed(conditions), key=_telling, default=None)
+
+
+def _telling(condition: Condition) -> int:
+    match condition.expression:
+        case Compare("==", Rank()) if condition.implied:
+            return 0
+        case Compare("==", Attr(name)) if condition.at_call and name.endswith("layout"):
+            return 1
+        case _ if condition.at_call:
+            return 2
+        case _:
+            return 3 if condition.implied else 4
+
+
+def together_with(condition: Condition) -> str:
+    """What a condition is called in a message: what it says, if it is only a dimension."""
+    if condition.said is not None:
+        return f"what {quoted(condition.span, 'the called pattern')} says"
+    match condition.expression:
+        case Compare(operator, DimAt() | Rank() as left, right) if condition.implied:
+            sides = _counted(left), _counted(right)
+            return f"`{sides[0]} {operator} {sides[1]}`" if all(sides) else quoted(condition.span)
+        case _:
+            return quoted(condition.span, "the other condition")
+
+
+def _counted(expression: Expression) -> str:
+    """A rank, a dimension or a number as it is written; empty for others."""
+    match expression:
+        case DimAt(of, axis) if of.isidentifier():
+            return f"dim({of}, {axis})"
+        case Rank(of) if of.isidentifier():
+            return f"rank({of})"
+        case Constant(value):
+            return shown(value)
+        case _:
+            return ""
 
 
 def says(premises: Sequence[Premise]) -> str:
@@ -107,27 +151,12 @@ def assumed(conditions: Sequence[Condition]) -> str:
                 said = ["no dimension is 0"]
     if values.get(_RESULT) in (values.get("layout"), values.get("data_layout")):
         values.pop(_RESULT, None)
-    said = [f"`{name}` is `{_shown(value)}`" for name, value in values.items()] + said
+    said = [f"`{name}` is `{shown(value)}`" for name, value in values.items()] + said
     *first, last = said
     return f"{', '.join(first)} and {last}" if first else last
 
 
 _RESULT = "out_layout"
-
-
-_MOST_SHOWN = 6
-
-
-def _shown(value: Value) -> str:
-    match value:
-        case tuple():
-            return f"[{', '.join(map(_shown, value))}]"
-        case bool():
-            return str(value).lower()
-        case str() if long_dtype(value) is None:
-            return f'"{value}"'
-        case _:
-            return str(value)
 
 
 def shape_of(text: str, name: str, facts: Facts) -> str:
@@ -136,7 +165,7 @@ def shape_of(text: str, name: str, facts: Facts) -> str:
     if not isinstance(rank, int):
         return ""
     dims = [facts.of(DimAt(name, axis)).only() for axis in range(rank)]
-    return f"`{text}` is `{_shown(tuple(dims))}` here" if None not in dims else ""
+    return f"`{text}` is `{shown(tuple(dims))}` here" if None not in dims else ""
 
 
 def axes_of(part: Expression, facts: Facts) -> str:
@@ -177,24 +206,20 @@ def compared(left: str, right: str, possible: frozenset[Comparison]) -> str:
     return f"{left} {said} {right}" if said else ""
 
 
-_ENORMOUS = 1 << 63
-"""Whole numbers from here on are not named."""
-
-
 def range_of(text: str, values: Values) -> str:
     """A hint that says which numbers `text` can be; empty if it may be any."""
     if values.allowed is not None:
         left = [value for value in values.allowed if value in values]
-        shown = sorted(map(_shown, left))
-        return f"`{text}` is {listed(shown)} here" if 0 < len(shown) <= _MOST_SHOWN else ""
+        items = sorted(map(shown, left))
+        return f"`{text}` is {listed(items)} here" if 0 < len(items) <= MOST_SHOWN else ""
     least, most = values.whole_bounds() if values.whole else values.bounds()
     if least == most:
         return f"`{text}` is `{least}` here"
-    least = -inf if least <= -_ENORMOUS else least
-    most = inf if most >= _ENORMOUS - 1 else most
+    least = -inf if least <= -ENORMOUS else least
+    most = inf if most >= ENORMOUS - 1 else most
     if not values.whole and least == -inf:
-        never = sorted(map(_shown, values.excluded))
-        return f"`{text}` is never {listed(never)}" if 0 < len(never) <= _MOST_SHOWN else ""
+        never = sorted(map(shown, values.excluded))
+        return f"`{text}` is never {listed(never)}" if 0 < len(never) <= MOST_SHOWN else ""
     said = "a whole number" if values.whole else "a number"
     if values.modulus > 1 and values.rest == 0:
         said = f"a multiple of {values.modulus}"

@@ -5,23 +5,27 @@ from collections.abc import Iterable, Sequence
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, quoted
 from collage_dsl.language.reasoning.assuming import MOST_WAYS, alternatives, assume
+from collage_dsl.language.reasoning.blame import (
+    missing_axis,
+    other_elements,
+    place_of,
+)
 from collage_dsl.language.reasoning.contradiction_words import (
     ORDERS,
     assumed,
-    axes_of,
     compared,
     either,
     excluding,
+    most_telling,
     notes_on,
     operators_of,
     range_of,
-    shape_of,
+    together_with,
 )
-from collage_dsl.language.reasoning.domain import ANYTHING, NATURAL
+from collage_dsl.language.reasoning.domain import ANYTHING
 from collage_dsl.language.reasoning.exclusion import MOST_LOOKING, Effort, Exclusion, related
 from collage_dsl.language.reasoning.facts import Facts, values_of
 from collage_dsl.language.reasoning.following import follows, is_known
-from collage_dsl.language.reasoning.knowing import know
 from collage_dsl.language.reasoning.list_items import ListItems
 from collage_dsl.language.reasoning.premises import (
     Condition,
@@ -33,6 +37,7 @@ from collage_dsl.language.reasoning.premises import (
     written_parts,
 )
 from collage_dsl.language.reasoning.relations import Claim
+from collage_dsl.language.reasoning.remaining import left_for
 from collage_dsl.language.reasoning.usual import usual
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import (
@@ -40,20 +45,14 @@ from collage_dsl.rules.condition import (
     Compare,
     Comparison,
     Constant,
-    DimAt,
     Each,
     Expression,
     Max,
     Min,
     Not,
-    Rank,
-    Shape,
-    Size,
-    Uses,
     ValueOf,
     Where,
     Within,
-    parts,
 )
 from collage_dsl.rules.pattern import Pattern
 
@@ -175,12 +174,17 @@ class _Checker:
         *others, last = found
         if last.span is None or self.is_of_one_call(found):
             return
+        if (no_axis := missing_axis(self.exclusion, found, premises)) is not None:
+            notes = notes_on([each for each in found if each is not no_axis.condition])
+            place = no_axis.condition.span
+            self.findings.error("E0320", place, no_axis.message, no_axis.hint, notes)
+            return
         if isinstance(last, Claim):
             names = operators_of(others)
             message = f"no value has the dtype and rank that {names} and this one require"
             if {last.called} == {p.called for p in found if isinstance(p, Claim)}:
                 message = f"no call of {operators_of(found)} takes these operands"
-            why = self.exclusion.why(found)
+            why = self.exclusion.why([last, *others])
             self.findings.error("E0320", last.span, message, why, notes_on(others))
             return
         if self.exclusion.is_tired:
@@ -191,19 +195,23 @@ class _Checker:
             hint = self.alone(last)
             self.findings.error("E0302", last.span, "this condition can never hold", hint)
             return
-        named = next((o for o in reversed(others) if isinstance(o, Condition)), None)
-        what = quoted(named.span, "the other condition") if named else operators_of(others)
-        message = f"this can never hold together with {what}"
+        named = most_telling([each for each in others if isinstance(each, Condition)])
         needed = (
             ""
             if self.effort.explaining > MOST_LOOKING
             else self.needed_for([one for one in premises if one is not last], last)
         )
-        why = self.exclusion.why(found)
-        hint = "; ".join(filter(None, (self.either(named, last) or needed, why)))
-        hint = hint or "remove one of them"
+        is_plain = named is not None and not (named.implied or named.at_call)
+        if needed and not is_plain:
+            message, said = f"this can never hold: {needed.removesuffix(' here')}", ""
+        else:
+            what = together_with(named) if named else operators_of(others)
+            message, said = f"this can never hold together with {what}", needed
+        why = other_elements(self.exclusion, found) or self.exclusion.why(found, values=not needed)
+        hint = "; ".join(filter(None, (self.either(named, last) or said, why)))
+        hint = hint or ("" if needed else "remove one of them")
         notes = (*notes_on(others), *_called(last))
-        self.findings.error("E0320", last.span, message, hint, notes)
+        self.findings.error("E0320", place_of(self.exclusion, last), message, hint, notes)
 
     def needed_for(self, others: Sequence[Premise], last: Condition) -> str:
         """A hint that says which values the others leave for what `last` asks; may be empty."""
@@ -218,70 +226,45 @@ class _Checker:
             ways = self.exclusion.ways(said)
             tried = Condition(part, last.span, size=size_of(part))
             if self.exclusion.contradicts((*said, tried)):
-                return self.left_for(ways, part, place)
+                return left_for(self.exclusion, ways, part, place)
             said.append(tried)
         return ""
-
-    def left_for(
-        self, ways: Sequence[Facts], part: Expression, place: ast.Expression | None
-    ) -> str:
-        if len(ways) != 1:
-            return ""
-        way = ways[0].copy()
-        if hint := axes_of(part, way):
-            return hint
-        for asked in parts(part):
-            know(way, asked)
-        if not way.possible or not self.excludes(way, part):
-            return ""
-        match part, place:
-            case Compare("==", Shape(of), _), ast.Operation(_, side, _) if side:
-                return shape_of(quoted(side.span).strip("`"), of, way)
-            case Compare("==", left, Constant(value)), _ if value in values_of(way, left):
-                return ""
-            case ((Compare(left=left) | Within(left, _)), ast.Operation(_, side, _)) if side:
-                return self.bounded(quoted(side.span).strip("`"), left, way)
-            case Compare("==", DimAt(of, axis) as left, Constant()), None if ":" not in of:
-                return self.bounded(f"dim({of}, {axis})", left, way)
-        return ""
-
-    def excludes(self, way: Facts, part: Expression) -> bool:
-        """Whether the values that `way` leaves are enough to exclude a comparison."""
-        match part:
-            case Compare(left=Rank() | DimAt() | Size() | Uses() as left):
-                alone = self.exclusion.start(())
-                alone.narrow(left, way.of(left))
-                return not alone.possible or not assume([alone], part)
-            case _:
-                return True
-
-    def bounded(self, text: str, left: Expression, way: Facts) -> str:
-        """A hint that says which values `left` has; empty if it has none beyond the usual."""
-        values = values_of(way, left)
-        return "" if values in (NATURAL, ANYTHING) else range_of(text, values)
 
     def check_usual(self, ways: Sequence[Facts]) -> None:
         """Warn of a condition that holds in no usual model, or a call that is in none."""
         called = tuple(dict.fromkeys(claim.called for claim in self.claims))
         given = tuple(usual(called, self.conditions, ways))
-        premises: tuple[Premise, ...] = (*self.claims, *given, *self.conditions)
+        premises: tuple[Premise, ...] = (*given, *self.claims, *self.conditions)
         if not given or any(self.may_hold(way, given) for way in ways):
             return
         if not self.exclusion.contradicts(premises):
             return
         found = self.exclusion.needed(premises)
-        last = found[-1]
-        if self.exclusion.is_tired or not isinstance(last, Condition):
+        if any(each in given for each in found):  # another order may do without
+            found = self.needed_otherwise(given) or found
+        conditions = [each for each in found if isinstance(each, Condition)]
+        if self.exclusion.is_tired or not conditions:
             return
+        last = conditions[-1]
         if not any(each in given for each in found):
             self.contradiction(found)
             return
         said = assumed([each for each in found if each in given])
         what = "this call never matches" if last in given else "this never holds"
         message = f"{what} where {said}, as is usual"
-        others = [each for each in found[:-1] if each not in given]
-        why = self.exclusion.why(found)
-        self.findings.warning("W0319", last.span, message, why, notes_on(others))
+        others = [each for each in found if each is not last and each not in given]
+        why = other_elements(self.exclusion, found) or self.exclusion.why(found)
+        place = place_of(self.exclusion, last)
+        beside = [e for e in others if isinstance(e, Claim) or place_of(self.exclusion, e) != place]
+        self.findings.warning("W0319", place, message, why, notes_on(beside))
+
+    def needed_otherwise(self, given: Sequence[Condition]) -> list[Premise]:
+        """Premises that exclude each other without those `given`; empty if none are found."""
+        premises: tuple[Premise, ...] = (*self.claims, *given, *self.conditions)
+        if not self.exclusion.contradicts(premises):
+            return []
+        found = self.exclusion.needed(premises)
+        return [] if any(each in given for each in found) else found
 
     def may_hold(self, way: Facts, given: Sequence[Condition]) -> bool:
         """Whether `given` and all conditions may hold in `way`."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 
 from collage_dsl.language.reasoning.assuming import MOST_WAYS, assume
+from collage_dsl.language.reasoning.clashes import clash_of
 from collage_dsl.language.reasoning.contradiction_words import says
 from collage_dsl.language.reasoning.domain import FALSE, TRUE
 from collage_dsl.language.reasoning.facts import Facts
@@ -55,6 +56,8 @@ class Exclusion:
         self.effort = effort
         self.mismatch = ""
         """Why an operator did not take what it is given, in the premises examined last."""
+        self.clash = ""
+        """Which values exclude each other there."""
         self.attributes = {
             name: values for call in premises.calls for name, values in call.attributes().items()
         }
@@ -89,12 +92,20 @@ class Exclusion:
             for premise in premises:
                 if isinstance(premise, Condition):
                     self.effort.explaining += self.effort_of(ways, premise)
-                    ways = assume(ways, premise.expression, most=most)
+                    tried, ways = ways, assume(ways, premise.expression, most=most)
+                    if not ways:
+                        self.note(tried)
+                        return []
             tried, ways = ways, related(ways, claims)
-            self.mismatch = next((way.mismatch for way in tried if way.mismatch), "")
+            self.note(tried)
             if not ways:
                 break
         return ways
+
+    def note(self, tried: Sequence[Facts]) -> None:
+        """Note why the first of the ways that were `tried` is not possible."""
+        self.mismatch = next((way.mismatch for way in tried if way.mismatch), "")
+        self.clash = next(filter(None, map(clash_of, tried)), "")
 
     def reason(self, premises: Sequence[Premise], last: Condition) -> list[Premise]:
         """The few premises that exclude `last`; none if the search takes too long."""
@@ -103,10 +114,14 @@ class Exclusion:
         found = [one for one in self.needed((*premises, last)) if one is not last]
         return [] if self.is_tired else found
 
-    def why(self, premises: Sequence[Premise]) -> str:
-        """A hint that says why `premises`, which are found to exclude each other, do so."""
+    def why(self, premises: Sequence[Premise], *, values: bool = True) -> str:
+        """
+        A hint that says why `premises`, which are found to exclude each other, do so; if `values`,
+        also which values do.
+        """
         self.ways(premises)
-        said = self.mismatch or says(premises)
+        clash = self.clash if values else ""
+        said = self.mismatch or "; ".join(filter(None, (clash, says(premises))))
         kept = [_keeping_dimensions(premise) for premise in premises]
         is_mended = kept != list(premises) and _broadcasts(premises) and not self.contradicts(kept)
         return f"{said}; write `keepdims == true`" if is_mended else said

@@ -26,7 +26,7 @@ from collage_dsl.language.reasoning.domain import (
     quotient,
 )
 from collage_dsl.language.reasoning.numbers import of_dtypes
-from collage_dsl.language.reasoning.terms import Term, terms
+from collage_dsl.language.reasoning.terms import Term, is_count, terms
 from collage_dsl.rules.condition import (
     Attr,
     Bytes,
@@ -36,7 +36,6 @@ from collage_dsl.rules.condition import (
     Dtype,
     Each,
     Element,
-    Expression,
     Has,
     Item,
     Max,
@@ -90,6 +89,8 @@ class Facts:
     """The values that dimensions and numbers of elements may have before any condition."""
     mismatch: str = ""
     """Why a call does not take what it is given, if that is why this way is not possible."""
+    clash: tuple[Term, Values, Values] | None = None
+    """A term of which two things are known that exclude each other: the first that was found."""
 
     def copy(self) -> "Facts":
         """A copy that can be changed independently. `self` must be possible."""
@@ -208,6 +209,8 @@ class Facts:
         first = self.first(term)
         before = self.of_first(first)
         met = before.meet(values)
+        if met.is_empty:
+            self.clash = self.clash or (first, before, values)
         if met is not before and met != before:
             self.set(first, met)
         elif met.is_empty:
@@ -295,7 +298,10 @@ class Facts:
             if isinstance(other, _FIRST) and not isinstance(one, _FIRST):
                 one, other = other, one
             self.also_of[one] = self.subjects(one) | self.subjects(other)
-            both = self.of_first(one).meet(self.of_first(other))
+            sides = self.of_first(one), self.of_first(other)
+            both = sides[0].meet(sides[1])
+            if both.is_empty:
+                self.clash = self.clash or (one, *sides)
             self.values.pop(other, None)
             self.same[other] = one
             self.set(one, both)
@@ -352,17 +358,6 @@ def typed(name: str) -> str:
     return f"{name}.type"
 
 
-def _is_count(expression: Expression) -> bool:
-    """Whether it is a whole number that nobody can write as 2.0."""
-    match expression:
-        case Constant(int()) | Rank() | DimAt() | Size() | Bytes() | Uses():
-            return True
-        case Calculate(_, left, right):
-            return _is_count(left) and _is_count(right)
-        case _:
-            return False
-
-
 def values_of(way: Facts, expression: Node) -> Values:
     """The values that `expression` may have."""
     match expression:
@@ -388,7 +383,7 @@ def values_of(way: Facts, expression: Node) -> Values:
             return calculated("*", squared, squared).meet(between(0, inf))
         case Calculate(operator, left, right):
             sides = values_of(way, left), values_of(way, right)
-            if operator == "/" and _is_count(left) and _is_count(right):
+            if operator == "/" and is_count(left) and is_count(right):
                 return quotient(*sides)
             return calculated(operator, *sides)
         case _:

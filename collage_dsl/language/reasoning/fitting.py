@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, count
-from collage_dsl.language.reasoning.pattern_shape import calls, references
+from collage_dsl.language.reasoning.pattern_shape import calls, references, result_calls
 from collage_dsl.language.reasoning.smallest import smallest
 from collage_dsl.rules import (
     CombineByPrimitives,
@@ -100,9 +100,13 @@ def _refused(
 
 
 def _lets_out(pattern: Pattern) -> bool:
-    """Whether the pattern allows values to be used outside that it uses inside too."""
+    """
+    Whether the pattern allows values to be used outside that it uses inside too. Results always
+    may be.
+    """
     used = frozenset().union(*(references(binding.value) for binding in pattern.bindings))
-    if not used.isdisjoint(pattern.others):
+    if pattern.taps or not used.isdisjoint(pattern.others):
         return True
-    shared = any(c.shared for binding in pattern.bindings for c in calls(binding.value))
-    return pattern.taps or shared
+    shared = (c for binding in pattern.bindings for c in calls(binding.value) if c.shared)
+    results = tuple(result_calls(pattern))
+    return any(not any(each is result for result in results) for each in shared)

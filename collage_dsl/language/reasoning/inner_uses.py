@@ -31,7 +31,10 @@ from collage_dsl.rules.pattern import (
 
 
 def taken_claims(called: Sequence[Called]) -> Iterator[Claim]:
-    """What a call takes is used by it, and by other calls that are of other operators."""
+    """
+    What a call takes is used by it, and by other calls that are of other operators. A tuple is used
+    by the projection to each of its fields that a call takes.
+    """
     users: dict[str, list[Called]] = {}
     for each in called:
         if not each.call.optional:
@@ -41,6 +44,27 @@ def taken_claims(called: Sequence[Called]) -> Iterator[Claim]:
                     others.append(each)
     for name, some in users.items():
         yield Claim(_taken(name, len(some)), some[-1])
+    tensors = {name for each in called for name in _taken_by(each)}
+    for each in called:
+        fields = each.names.fields.get(each.result, {}).values()
+        if projected := tensors.intersection(fields):
+            yield Claim(_projected(len(projected)), each)
+
+
+def _taken_by(called: Called) -> Iterator[str]:
+    """The tensors that a call takes wherever the pattern matches."""
+    places = range(len(called.operands))
+    for at in places[:1] if called.call.optional else places:
+        yield from called.tensors(at)
+
+
+def _projected(least: int) -> Relation:
+    said = f"{count(least, 'field')} of what {{op}} gives {'is' if least == 1 else 'are'} used"
+
+    def narrow(called: Called, facts: Facts) -> None:
+        facts.narrow(Uses(called.result), between(least, inf))
+
+    return Relation(said, once=narrow)
 
 
 def _are_different(one: Called, other: Called) -> bool:

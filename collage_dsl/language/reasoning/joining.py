@@ -1,17 +1,14 @@
 """Report rules that join or add nothing, because bounds, limits or kinds allow no larger kernel."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
 from collage_dsl.diagnostics import Note
-from collage_dsl.graph import Kind
-from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings, count
 from collage_dsl.language.reasoning.extent import Extent, extent
 from collage_dsl.language.reasoning.pattern_shape import called
-from collage_dsl.language.reasoning.required_calls import required_calls
-from collage_dsl.language.reasoning.written_out import written_out
+from collage_dsl.language.reasoning.vain_primitives import check_primitives
 from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,
@@ -27,10 +24,8 @@ from collage_dsl.rules import (
     OnlyVariants,
     OpCallByKind,
     OpPredicate,
-    Pattern,
     Primitive,
     Tagged,
-    TupleArgs,
     Union,
     Vertical,
 )
@@ -86,7 +81,7 @@ def check_joining(rule: CombineByPrimitives, span: Span, findings: Findings) -> 
         hint = f"write `{refused.name}: {refused.least}` or more"
         findings.warning("W0425", span, message, hint, _notes(rule.rule))
     else:
-        _check_kinds(rule, span, findings)
+        check_primitives(rule, span, findings)
 
 
 def _notes(rule: FusionRule) -> tuple[Note, ...]:
@@ -98,60 +93,6 @@ def _notes(rule: FusionRule) -> tuple[Note, ...]:
             return _notes(inner)
         case _:
             return ()
-
-
-def _check_kinds(rule: CombineByPrimitives, span: Span, findings: Findings) -> None:
-    """Report primitives for kinds that no candidate of the inner rule has."""
-    least = _least_kind(rule.rule)
-    if least is not None and not any(_may_join(each, least) for each in rule.using):
-        message = f"all candidates are of kind `{least}` or higher, so no primitive joins them"
-        findings.warning("W0425", span, message, f"write `kind({least} -> {least})`")
-
-
-def _may_join(primitive: Primitive, least: Kind) -> bool:
-    """Whether a primitive joins or grows candidates that are all of kind `least` or higher."""
-    match primitive:
-        case KindPair(upstream, downstream):
-            return least <= min(upstream, downstream)
-        case InjectiveBranches() | TupleArgs():
-            return least <= Kind.INJECTIVE
-        case _:
-            return True
-
-
-def _least_kind(rule: FusionRule) -> Kind | None:
-    """The least kind of a candidate; None if that is not known."""
-    match rule:
-        case OpCallByKind(kinds):
-            return min(kinds)
-        case DFPattern(pattern):
-            return _least_kind_of_match(pattern)
-        case OpPredicate(_, ops) if ops:
-            return min(_least_kind_of(ops))
-        case Tagged(_, inner) | OnlyValid(inner) | OnlyVariants(inner) | CombineByPrimitives(inner):
-            return _least_kind(inner)
-        case Union(rules):
-            least = [_least_kind(one) for one in rules]
-            known = [kind for kind in least if kind is not None]
-            return min(known) if len(known) == len(least) else None
-        case _:
-            return None
-
-
-def _least_kind_of_match(pattern: Pattern) -> Kind | None:
-    """A match is of the greatest kind of its calls, which may be of several operators."""
-    whole = written_out(pattern)
-    found, _ = required_calls(whole.pattern, whole.required)
-    kinds = [
-        min((*each.call.kinds, *_least_kind_of(each.call.ops)))
-        for each in found
-        if not each.call.optional
-    ]
-    return max(kinds, default=None)
-
-
-def _least_kind_of(ops: Sequence[str]) -> tuple[Kind, ...]:
-    return tuple(min(operators()[op].kinds) for op in ops)
 
 
 def check_growing(rule: Vertical, span: Span, findings: Findings) -> None:

@@ -109,6 +109,20 @@ def _required_inside(pattern: Pattern, given: list[int]) -> int:
     return reduce(or_, always, known[pattern.result])
 
 
+def result_calls(pattern: Pattern) -> Iterator[Call]:
+    """The operator calls in `pattern` whose values are its results wherever they match."""
+    values = {binding.name: binding.value for binding in pattern.bindings}
+    waiting: list[Operand] = [Reference(name) for name in (pattern.result, *pattern.others)]
+    while waiting:
+        match waiting.pop():
+            case Reference(name) if name in values:
+                waiting.append(values[name])
+            case Either(choices):
+                waiting += choices
+            case Call() as call:
+                yield call
+
+
 def calls(operand: Operand) -> Iterator[Call]:
     """The operator calls in `operand`, without those inside the patterns that it calls."""
     match operand:

@@ -93,6 +93,17 @@ def terms(expression: Expression) -> Iterator[Term]:
             assert_never(expression)
 
 
+def is_count(expression: Expression) -> bool:
+    """Whether it is a whole number that nobody can write as 2.0."""
+    match expression:
+        case Constant(int()) | Rank() | DimAt() | Size() | Bytes() | Uses():
+            return True
+        case Calculate(_, left, right):
+            return is_count(left) and is_count(right)
+        case _:
+            return False
+
+
 def renamed(expression: Expression, new: Callable[[str], str]) -> Expression:
     """`expression` with the name `new(name)` for each name of a value."""
     match expression:

@@ -281,6 +281,8 @@ def _fix(needed: Sort, given: Sort, place: ast.Operand, call: ast.OperatorCall) 
     if isinstance(place, ast.Repeat | ast.TupleOfEach | ast.PathFrom):
         text = f"({text})"
     match needed, given:
+        case Tensor(), Tuple() if isinstance(place, ast.TupleOfEach):
+            return "`each` stands for a tuple, as `concat` and `stack` take it"
         case Tensor(), Tuple():
             hint = f"write `{text}.0` for its first tensor"
             return Hint(hint, f"{text}.0") if isinstance(place, ast.Name) else hint

@@ -5,13 +5,18 @@ from functools import lru_cache
 from math import inf
 
 from collage_dsl.diagnostics import Note
-from collage_dsl.graph import Form, Graph
+from collage_dsl.graph import Form, Graph, SubGraph
+from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings, count, listed
+from collage_dsl.language.reasoning.effects import absent
 from collage_dsl.language.reasoning.extent import Extent, extent
+from collage_dsl.language.reasoning.in_graph import most_candidates, no_match
 from collage_dsl.language.reasoning.largest import largest
+from collage_dsl.language.reasoning.pattern_shape import called
 from collage_dsl.language.reasoning.smallest import smallest
 from collage_dsl.language.resolve.answers import Asked, contradicted, wanted
 from collage_dsl.language.resolve.questions import (
+    Candidates,
     Expectation,
     Kernels,
     Matches,
@@ -20,7 +25,8 @@ from collage_dsl.language.resolve.questions import (
     TargetOf,
     WhyNot,
 )
-from collage_dsl.rules import FusionSpec
+from collage_dsl.rules import FusionSpec, Pattern
+from collage_dsl.rules.matcher import Attempt
 
 _MOST_NOTES = 3
 
@@ -64,6 +70,13 @@ def _check_text(each: Expectation, asked: Asked, findings: Findings) -> bool:
             message = f"`{node}` is no call, so that no target runs it"
         case TargetOf() if each.value not in asked.targets:
             message = _without_costs(str(each.value))
+        case TargetOf(node) if is_equal and (why := _never_runs(str(each.value), node, asked)):
+            findings.error("E0702", each.span, why, _running(node, asked))
+            return False
+        case WhyNot(pattern) if is_equal and not _may_be_said(pattern, str(each.value)):
+            message = f"`{pattern.name}` never gives this reason"
+            findings.error("E0702", each.span, message, _reason_meant(pattern, str(each.value)))
+            return False
         case _:
             return True
     if is_equal:
@@ -87,9 +100,59 @@ def _check_count(each: Expectation, asked: Asked, findings: Findings) -> bool:
             findings.error("E0702", each.span, why, _instead(each.question, asked))
         elif isinstance(each.question, Kernels):
             findings.warning("W0330", each.span, f"this always holds: {why}", "remove it")
+    elif why := _too_many(each.question, least, asked):
+        findings.error("E0702", each.span, why)
     else:
         return True
     return False
+
+
+def _too_many(question: Question, least: float, asked: Asked) -> str:
+    """Why there are fewer than `least` candidates; empty if there may be as many."""
+    if not isinstance(question, Candidates) or asked.graph is None or question.spec.coalesce:
+        return ""
+    most = most_candidates(question.spec.rule, asked.graph)
+    return f"this graph has at most {count(int(most), 'candidate')}" if most < least else ""
+
+
+def _never_runs(target: str, node: str, asked: Asked) -> str:
+    """Why `target` never runs a node; empty if it may."""
+    spec = asked.targets[target]
+    if spec is None or asked.graph is None:
+        return ""
+    op = asked.graph.nodes[asked.graph.index(node)].op
+    missing = absent(spec.rule, (op,)) if op in operators() else ""
+    return missing and f"`{target}` never runs {missing}: its rules propose none"
+
+
+def _running(node: str, asked: Asked) -> str:
+    """A hint that names the targets that may run a node."""
+    able = [target for target in asked.targets if not _never_runs(target, node, asked)]
+    return f"{listed(able)} may run `{node}`" if able else ""
+
+
+def _may_be_said(pattern: Pattern, text: str) -> bool:
+    """
+    Whether `text` may be why a pattern does not match. All reasons name a node or a part of the
+    pattern in backquotes, except those that it gives itself.
+    """
+    return "`" in text or text == Attempt().because or text in _reasons(pattern)
+
+
+def _reasons(pattern: Pattern) -> list[str]:
+    """The reasons that a pattern and those that it calls give."""
+    every = (pattern, *called(pattern))
+    return [where.reason for one in every for where in one.conditions if where.reason]
+
+
+def _reason_meant(pattern: Pattern, text: str) -> str:
+    from difflib import get_close_matches  # imported here because most files need no hint
+
+    reasons = _reasons(pattern)
+    if not reasons:
+        return 'it gives none: write `where condition else "reason";`'
+    similar = get_close_matches(text, reasons, n=1, cutoff=0.4)
+    return f'did you mean "{similar[0]}"?' if similar else f'it gives "{reasons[0]}"'
 
 
 def _without_costs(target: str) -> str:
@@ -125,10 +188,11 @@ def _zero(question: Question, asked: Asked) -> str:
         case Matches(pattern, at, nodes):
             if at is not None and _is_outside(at, graph):
                 return f"`{at}` is no call, so that no pattern matches there"
-            least, most = smallest(pattern).nodes, largest(pattern)
-            if nodes is not None and not least <= nodes <= most:
+            if nodes is not None and not _may_have(pattern, nodes):
+                least, most = smallest(pattern).nodes, largest(pattern)
                 has = f"{least} to {most} operators" if most > least else count(least, "operator")
                 return f"a match of `{pattern.name}` has {has}, not {nodes}"
+            return "" if graph is None else no_match(pattern, graph, at)
         case Proposes(spec, names):
             outside = sorted(name for name in names if _is_outside(name, graph))
             if outside:
@@ -137,7 +201,15 @@ def _zero(question: Question, asked: Asked) -> str:
             bounds = _extent(spec.rule)
             if graph is not None and bounds and not bounds.least <= asks <= _most(spec, bounds):
                 return f"a candidate of `{spec.name}` has {_number(spec, bounds)}, not {asks}"
+            if graph is not None and not spec.coalesce:
+                refusal = spec.limits.refusal(graph, SubGraph(graph.set_of(*names)))
+                return refusal and f"the limits refuse a candidate with these nodes: {refusal}"
     return ""
+
+
+def _may_have(pattern: Pattern, nodes: int) -> bool:
+    """Whether a match of `pattern` may have so many operators."""
+    return smallest(pattern).nodes <= nodes <= largest(pattern)
 
 
 def _most(spec: FusionSpec, bounds: Extent) -> float:
@@ -165,8 +237,10 @@ def _instead(question: Question, asked: Asked) -> str:
         case Matches(at=str() as at) if graph is not None and _is_outside(at, graph):
             calls = _calls(graph)
             return f"write `at: {calls[-1]}`" if calls else ""
-        case Matches(pattern):
+        case Matches(pattern, _, int() as nodes) if not _may_have(pattern, nodes):
             return f"write `nodes: {smallest(pattern).nodes}`"
+        case Matches():
+            return "write `not matches(…)` for none"
     return ""
 
 

@@ -14,6 +14,7 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.resolve.functions import is_function
 from collage_dsl.language.resolve.imports import Definition, Exports, Library, brought, imports_in
+from collage_dsl.language.resolve.name_uses import check_shared_results
 from collage_dsl.language.resolve.patterns import check_pattern
 from collage_dsl.language.resolve.placements import check_placements
 from collage_dsl.language.resolve.predicates import check_predicate
@@ -89,6 +90,7 @@ class FileChecker:
         if targets:
             written_down: list[_Named] = [*lets, *predicates, *patterns, *rules]
             self.check_use(written_down, _with_used(used_by_targets, inner.uses))
+            self.check_shared_results(patterns)
         found = {
             target.name.text: replace(spec, placements=placements.get(target.name.text, ()))
             for target, spec in specs
@@ -277,6 +279,14 @@ class FileChecker:
             if item.name.text not in used:
                 message = f"no target uses {_what(item)} `{item.name.text}`"
                 self.findings.warning("W0405", item.name.span, message)
+
+    def check_shared_results(self, patterns: Sequence[ast.Pattern]) -> None:
+        """Report `shared` on the results of patterns that no other pattern calls."""
+        called = {used for _, used in self.inner.uses}
+        if not self.file.broken and not self.findings.errors:
+            for pattern in patterns:
+                if pattern.name.text not in called:
+                    check_shared_results(pattern, self.findings)
 
 
 def _can_be_called(item: ast.Item) -> bool:

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from collage_dsl.diagnostics import Diagnostic, Note
+from collage_dsl.language.messages.advice import operator_without_import
 from collage_dsl.language.messages.findings import Findings, count, listed
 from collage_dsl.language.messages.hints import Hint, did_you_mean
 from collage_dsl.language.reasoning.calls import refuse
@@ -167,7 +168,8 @@ def brought(
         elif wanted.text in exports.refused:
             refuse(wanted, exports.refused, findings)
         else:
-            hint = did_you_mean(wanted.text, exports.definitions)
+            hint = operator_without_import(wanted.text)
+            hint = hint or did_you_mean(wanted.text, exports.definitions)
             message = f"`{written.path}` does not define `{wanted.text}`"
             if wanted.text in exports.imported:
                 path, name = exports.imported[wanted.text]

@@ -1,9 +1,9 @@
-"""Report names of a pattern that are not used as they were declared, and patterns too large."""
+"""Report names and modifiers that are not used as they were declared, and patterns too large."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from collage_dsl.language.messages.findings import Findings
-from collage_dsl.language.messages.hints import write
+from collage_dsl.language.messages.hints import Hint, write
 from collage_dsl.language.reasoning.pattern_shape import (
     always_there,
     depth,
@@ -73,6 +73,35 @@ def _is_given(names: Names, name: str) -> bool:
         for call in pattern_calls(binding.value)
         for parameter, given in zip(call.pattern.parameters, call.operands, strict=True)
     )
+
+
+def check_shared_results(written: ast.Pattern, findings: Findings) -> None:
+    """Report `shared` after the call of a result, in a pattern that no other pattern calls."""
+    values = {s.name.text: s.value for s in written.statements if isinstance(s, ast.Binding)}
+    results = [name for s in written.statements if isinstance(s, ast.Yield) for name in s.names]
+    for result in results:
+        for call in _calls_of(values.get(result.text)):
+            for modifier in call.modifiers:
+                if modifier.text == "shared":
+                    message = f"`{result.text}` is a result, so `shared` changes nothing"
+                    hint = Hint("remove it: a result may always be used outside", "")
+                    place = _with_space(modifier.span)
+                    findings.warning("W0335", modifier.span, message, hint, place=place)
+
+
+def _calls_of(written: ast.Operand | ast.ListOf | None) -> Iterator[ast.OperatorCall]:
+    match written:
+        case ast.OperatorCall():
+            yield written
+        case ast.Either(choices):
+            for choice in choices:
+                yield from _calls_of(choice)
+
+
+def _with_space(span: Span) -> Span:
+    """`span` with the space before it."""
+    before = span.source.text[: span.start]
+    return Span(span.source, len(before.rstrip()), span.end)
 
 
 def check_size(pattern: Pattern, names: Names, scope: PatternScope, findings: Findings) -> bool:

@@ -17,6 +17,7 @@ from collage_dsl.language.resolve.flat_calls import flat_call
 from collage_dsl.language.resolve.literal_operands import check_literals, is_wrong_bracket, needed
 from collage_dsl.language.resolve.pattern_names import Names
 from collage_dsl.language.resolve.reserved import reserved
+from collage_dsl.language.resolve.same_choices import check_same_choices
 from collage_dsl.language.resolve.scope import (
     MAX_DEPTH,
     MAX_FIELDS,
@@ -137,13 +138,7 @@ class OperandChecker:
 
     def either(self, written: ast.Either, wish: str) -> Either | None:
         found = [self.operand(choice, wish) for choice in written.choices]
-        seen: set[Operand] = set()
-        for choice, place in zip(found, written.choices, strict=True):
-            if choice in seen:
-                message = "an earlier alternative is the same, so this one adds nothing"
-                self.findings.warning("W0316", place.span, message)
-            elif choice is not None:
-                seen.add(choice)
+        check_same_choices(found, written.choices, self.findings)
         present = tuple(choice for choice in found if choice is not None)
         return Either(present) if len(present) == len(found) else None
 

@@ -1,12 +1,12 @@
 """The names of a pattern as far as it has been read, and what each stands for."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, there_are
 from collage_dsl.language.messages.hints import did_you_mean
+from collage_dsl.language.reasoning.in_graph import called_operators
 from collage_dsl.language.reasoning.pattern_shape import calls
 from collage_dsl.language.resolve.dimensions import Dimensions
 from collage_dsl.language.resolve.reserved import reserved
@@ -139,7 +139,7 @@ class Names:
             case Either(choices):
                 return all(map(self.is_result_of, choices))
             case PatternCall():
-                return bool(_operators_of(operand, self.bindings))
+                return bool(called_operators(operand, self.bindings))
             case _:
                 return False
 
@@ -159,26 +159,8 @@ class Names:
         The operators of one of which the value `name` is a call in every match; empty if it may be
         something else.
         """
-        return _operators_of(Reference(name), self.bindings)
+        return called_operators(Reference(name), self.bindings)
 
     def calls(self) -> Iterator[Call]:
         for binding in self.bindings.values():
             yield from calls(binding.value)
-
-
-def _operators_of(operand: Operand, bindings: Mapping[str, Binding]) -> tuple[str, ...]:
-    match operand:
-        case Reference(name) if name in bindings:
-            return _operators_of(bindings[name].value, bindings)
-        case Call(ops, kinds=(), optional=False):
-            return ops
-        case PatternCall(pattern, optional=False):
-            inside = {binding.name: binding for binding in pattern.bindings}
-            return _operators_of(Reference(pattern.result), inside)
-        case Repeat(call, least) if least:
-            return _operators_of(call, bindings)
-        case Either(choices):
-            found = [_operators_of(choice, bindings) for choice in choices]
-            return tuple(dict.fromkeys(chain.from_iterable(found))) if all(found) else ()
-        case _:
-            return ()

@@ -41,6 +41,8 @@ def check_placements(
             _check_effect(item, selector, rules[item.target.text], findings)
         if isinstance(selector, ByOperator):
             _check_left(item, selector.ops, rules, refused, findings)
+        elif item.action == "pin" and _is_of_all(selector):
+            _check_others(item, rules, findings)
         earlier.append(item)
         placement = Placement(item.action, selector, item.because)
         found[item.target.text] = (*found.get(item.target.text, ()), placement)
@@ -93,10 +95,24 @@ def _check_effect(
             )
             hint = f"the rules of `{target}` propose none, {what}"
             findings.warning("W0513", item.selector.span, message, hint)
-        case ByName(glob) if item.action == "forbid" and not glob.strip("*"):
+        case ByName() if item.action == "forbid" and _is_of_all(selector):
             message = f"this forbids every call on `{target}`"
             hint = "`*` matches every name: write a longer name, or remove the target"
             findings.warning("W0513", item.selector.span, message, hint)
+
+
+def _is_of_all(selector: Selector) -> bool:
+    """Whether `selector` selects every node."""
+    return isinstance(selector, ByName) and not selector.glob.strip("*")
+
+
+def _check_others(item: ast.Placement, rules: Mapping[str, FusionRule], findings: Findings) -> None:
+    """Report a `pin` of every call, which leaves nothing to the other targets."""
+    others = [target for target in rules if target != item.target.text]
+    if others and item.target.text in rules:
+        message = f"in plans with `{item.target.text}`, this leaves no call to {listed(others)}"
+        hint = "`*` matches every name: write a longer name, or remove the other targets"
+        findings.warning("W0513", item.selector.span, message, hint)
 
 
 def _check_left(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language.messages.advice import (
+    attribute_of_parameter,
     dtype_meant,
     function_meant,
     no_attribute,
@@ -59,9 +60,23 @@ class ValueScope:
             if predicate := self.scope.predicates.get(name.text):
                 hint = write(f"{name.text}({', '.join(predicate.parameters)})")
             hint = hint or truth_meant(name.text) or no_attribute(name.text)
+            hint = hint or self.of_parameter(name.text)
             hint = hint or did_you_mean(name.text, self.names.defined)
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
         return None
+
+    def of_parameter(self, name: str) -> Hint:
+        """A hint if an attribute is asked of a parameter, with the calls that have it."""
+        attribute = name.partition(".")[2]
+        named = self.names.bindings
+        having = [each for each in named if self.has_attribute(f"{each}.{attribute}")]
+        return attribute_of_parameter(name, self.names.parameters, having)
+
+    def has_attribute(self, name: str) -> bool:
+        """Whether `k.strides` can be asked."""
+        of, _, attribute = name.partition(".")
+        ops = self.names.operators_of(of)
+        return bool(ops) and all(attribute in operators()[op].attrs for op in ops)
 
     def owners(self, attribute: ast.Name) -> tuple[Operator, ...]:
         names = self.names.operators_of(attribute.text.partition(".")[0])

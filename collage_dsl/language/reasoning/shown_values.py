@@ -1,0 +1,22 @@
+"""Write values of conditions in messages."""
+
+from collage_dsl.graph.types import long_dtype
+from collage_dsl.rules.condition import Value
+
+MOST_SHOWN = 6
+"""Of more values than this, none is named."""
+
+ENORMOUS = 1 << 63
+"""Whole numbers from here on are not named."""
+
+
+def shown(value: Value) -> str:
+    match value:
+        case tuple():
+            return f"[{', '.join(map(shown, value))}]"
+        case bool():
+            return str(value).lower()
+        case str() if long_dtype(value) is None:
+            return f'"{value}"'
+        case _:
+            return str(value)

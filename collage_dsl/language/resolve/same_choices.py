@@ -1,0 +1,32 @@
+"""Report alternatives of a pattern that match nothing more than other ones do."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from collage_dsl.language.messages.findings import Findings, listed
+from collage_dsl.language.syntax import ast
+from collage_dsl.rules.pattern import Call, Operand
+
+
+def check_same_choices(
+    found: Sequence[Operand | None], written: Sequence[ast.Operand], findings: Findings
+) -> None:
+    """Report those `found` of the alternatives that are `written` which add nothing."""
+    seen: set[Operand] = set()
+    for choice, place in zip(found, written, strict=True):
+        if choice in seen:
+            message = "an earlier alternative is the same, so this one adds nothing"
+            findings.warning("W0316", place.span, message)
+        elif choice is not None:
+            seen.add(choice)
+            if isinstance(choice, Call) and any(_covers(other, choice) for other in found):
+                message = f"another alternative calls {listed(choice.names, 'and')} "
+                message += "with the same operands too, so this one adds nothing"
+                findings.warning("W0316", place.span, message)
+
+
+def _covers(one: Operand | None, other: Call) -> bool:
+    """Whether `one` is the same call as `other`, but of more operators."""
+    if not isinstance(one, Call) or not set(one.names) > set(other.names):
+        return False
+    return replace(other, ops=one.ops, kinds=one.kinds) == one
