@@ -1,9 +1,9 @@
 """Derive what several conditions of a pattern together say about its values."""
 
 from collections.abc import Iterator
-from functools import partial
 
-from collage_dsl.language.reasoning.differences import ZERO, Difference, Node
+from collage_dsl.language.reasoning.comparing import TERMS, differences
+from collage_dsl.language.reasoning.differences import ZERO
 from collage_dsl.language.reasoning.domain import (
     NOTHING,
     Values,
@@ -15,7 +15,6 @@ from collage_dsl.language.reasoning.domain import (
 from collage_dsl.language.reasoning.each_element import constants_in, may_be_empty, of_ends
 from collage_dsl.language.reasoning.facts import Facts, values_of, with_axis
 from collage_dsl.language.reasoning.knowing import know
-from collage_dsl.language.reasoning.linear import difference
 from collage_dsl.language.reasoning.narrowing import (
     as_element,
     bound,
@@ -31,17 +30,14 @@ from collage_dsl.rules.condition import (
     All,
     And,
     Attr,
-    Bytes,
     Calculate,
     Compare,
     Comparison,
     Constant,
     DimAt,
-    Dtype,
     Each,
     Expression,
     Has,
-    Item,
     Max,
     Min,
     Near,
@@ -51,9 +47,7 @@ from collage_dsl.rules.condition import (
     Rank,
     Shape,
     Size,
-    Uses,
     Value,
-    ValueOf,
     Within,
     asked_places,
 )
@@ -222,11 +216,13 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
     bound(way, operator, left, right)
     bound(way, MIRRORED[operator], right, left)
     is_exact = not rounding_of(way, left, right) and not rounding_of(way, right, left)
-    if way.possible and is_exact and (found := _difference(way, operator, left, right)):
+    for found in differences(way, operator, left, right) if is_exact else ():
+        if not way.possible:
+            return
         way.differ(found)
-        if isinstance(found.left, _TERMS) and found.right is ZERO and way.possible:
+        if isinstance(found.left, (*TERMS, Calculate)) and found.right is ZERO and way.possible:
             bound(way, found.operator, found.left, Constant(found.number))
-    if isinstance(left, _TERMS) and isinstance(right, _TERMS):
+    if isinstance(left, TERMS) and isinstance(right, TERMS):
         if way.first(left) == way.first(right):
             way.possible &= operator in ("==", "<=", ">=")
         elif operator == "==":
@@ -256,7 +252,10 @@ def _counted(way: Facts, expression: Expression) -> Expression:
     axes = {dim.axis for dim in named if isinstance(dim, DimAt)}
     name = next(iter(of), "")
     is_all = len(of) == 1 and axes == set(range(len(dims)))
-    return Size(name) if is_all and way.of(Rank(name)).only() == len(dims) else expression
+    if not is_all or way.of(Rank(name)).only() != len(dims):
+        return expression
+    know(way, Size(name))
+    return Size(name)
 
 
 def _factors(expression: Expression) -> Iterator[Expression]:
@@ -266,30 +265,6 @@ def _factors(expression: Expression) -> Iterator[Expression]:
             yield from _factors(right)
         case _:
             yield expression
-
-
-def _difference(
-    way: Facts, operator: Comparison, left: Expression, right: Expression
-) -> Difference | None:
-    """
-    What a comparison says of the difference of its sides, if that is not said otherwise: equal
-    terms are made one, and the values of a term that is compared with a number are narrowed.
-    """
-    if isinstance(left, Calculate) or isinstance(right, Calculate):
-        return difference(operator, left, right, way.whole, partial(_least, way))
-    if operator == "==" or not isinstance(left, _TERMS) or not isinstance(right, _TERMS):
-        return None
-    is_whole = way.whole(left) is not None and way.whole(right) is not None
-    if operator == "!=" and not is_whole:
-        return None
-    return Difference(way.first(left), operator, way.first(right), 0, is_whole)
-
-
-def _least(way: Facts, node: Node) -> float:
-    return values_of(way, node).bounds()[0]
-
-
-_TERMS = (Attr, Dtype, Rank, DimAt, Size, Bytes, Uses, Has, Item, ValueOf, Min, Max)
 
 
 def _same_shape(way: Facts, left: Expression, right: Expression) -> None:

@@ -31,6 +31,7 @@ _COUNTS = frozenset(
 _RANGES: Mapping[str, Values] = {
     **dict.fromkeys(_COUNTS, COUNT),
     "output_padding": NATURAL,
+    "padding": WHOLE,
     "sample_ratio": between(-1, inf, whole=True),
     "indices_or_sections": Values(excluded=frozenset({0})),
     "spatial_scale": replace(_FROM_ZERO, excluded=frozenset({0})),

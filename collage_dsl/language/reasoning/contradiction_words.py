@@ -140,18 +140,21 @@ def excluding(parts: Sequence[ast.Expression]) -> str:
 def assumed(conditions: Sequence[Condition]) -> str:
     """What is usual, of conditions that `usual` has made."""
     values: dict[str, Value] = {}
-    said = []
+    words: dict[str, None] = {}
     for each in conditions:
         match each.expression:
+            case _ if each.usual:
+                words[each.usual] = None
             case Compare("==", Attr(name), Constant(value)):
                 values[name.partition(".")[2]] = value
             case Compare("!=", Dtype()):
-                said = ["no tensor is `bool`"]
+                words["no tensor is `bool`"] = None
             case _:
-                said = ["no dimension is 0"]
+                words["no dimension is 0"] = None
     if values.get(_RESULT) in (values.get("layout"), values.get("data_layout")):
         values.pop(_RESULT, None)
-    said = [f"`{name}` is `{shown(value)}`" for name, value in values.items()] + said
+    said = [f"`{name}` is `{shown(value)}`" for name, value in values.items()]
+    said += words
     *first, last = said
     return f"{', '.join(first)} and {last}" if first else last
 

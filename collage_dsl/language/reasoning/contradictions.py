@@ -252,7 +252,9 @@ class _Checker:
         said = assumed([each for each in found if each in given])
         what = "this call never matches" if last in given else "this never holds"
         message = f"{what} where {said}, as is usual"
-        others = [each for each in found if each is not last and each not in given]
+        others = [
+            each for each in found if each is not last and (each not in given or _is_of_call(each))
+        ]
         why = other_elements(self.exclusion, found) or self.exclusion.why(found)
         place = place_of(self.exclusion, last)
         beside = [e for e in others if isinstance(e, Claim) or place_of(self.exclusion, e) != place]
@@ -343,6 +345,11 @@ def _of_all_elements(left: Expression, right: Expression) -> str:
             return f"; `min({of}) != max({of})` asks whether its elements differ"
         case _:
             return ""
+
+
+def _is_of_call(premise: Premise) -> bool:
+    """Whether it says what a call usually takes, in words."""
+    return isinstance(premise, Condition) and premise.usual != ""
 
 
 def _called(condition: Condition) -> tuple[Note, ...]:

@@ -1,10 +1,12 @@
 """The shapes, dimensions and numbers of elements of what operators take and give."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial, reduce
 from itertools import combinations, pairwise
-from math import inf, prod
+from math import gcd, inf, prod
 
 from collage_dsl.language.reasoning.alternatives import is_one_of
+from collage_dsl.language.reasoning.assuming import equate
 from collage_dsl.language.reasoning.domain import between, divided_by, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.knowing import count_elements, multiply
@@ -17,7 +19,7 @@ from collage_dsl.language.reasoning.relations import (
 )
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.language.reasoning.terms import Term
-from collage_dsl.rules.condition import Bytes, DimAt, Rank, Size
+from collage_dsl.rules.condition import Bytes, Calculate, Constant, DimAt, Expression, Rank, Size
 
 MOST_AXES = 8
 """Only this many dimensions of a value are looked at, from the last one on."""
@@ -84,6 +86,18 @@ def _same_product(called: Called, facts: Facts) -> None:
             _divide(facts, dim, numbers[0], numbers[1])
         case [[dim], [of]] if numbers[0] == numbers[1] > 0:
             facts.equal(dim, of)
+        case [[_, *_], [_, *_]] if min(numbers) > 0:
+            common = gcd(*numbers)
+            sides = (
+                _times(*side) for side in zip(left, (n // common for n in numbers), strict=True)
+            )
+            equate(facts, *sides)
+
+
+def _times(dims: Sequence[Term], number: int) -> Expression:
+    """The product of `dims`, of which there is one at least, and of a number."""
+    every: list[Expression] = [*dims, *([Constant(number)] if number != 1 else [])]
+    return reduce(partial(Calculate, "*"), every)
 
 
 def _dims_of(facts: Facts, name: str) -> list[Term] | None:

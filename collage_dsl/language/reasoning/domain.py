@@ -3,13 +3,19 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil, floor, gcd, inf, lcm
+from math import ceil, floor, gcd, inf, isqrt, lcm
 from typing import TypeGuard
 
 from collage_dsl.rules.condition import Value
 
 Number = int | float
 _NUMBERS = (int, float)
+
+_LARGEST_BOUND = 2**200
+"""Bounds beyond it are not known so exactly."""
+
+_LARGEST_DIVIDED = 10**6
+"""The divisors of larger numbers are not listed."""
 
 _LARGEST_MODULUS = 10**9
 """Larger moduli are not combined. The set is then too large, which is safe."""
@@ -165,6 +171,10 @@ def one_of(values: Iterable[Value]) -> Values:
 
 @lru_cache(1024, typed=True)  # few are made often; `typed`, because 1 == 1.0
 def between(least: Number, most: Number, *, whole: bool = False) -> Values:
+    if isinstance(least, int) and abs(least) > _LARGEST_BOUND:
+        least = _LARGEST_BOUND if least > 0 else -inf
+    if isinstance(most, int) and abs(most) > _LARGEST_BOUND:
+        most = inf if most > 0 else -_LARGEST_BOUND
     return Values(least=least, most=most, whole=whole)
 
 
@@ -191,10 +201,19 @@ def factors(product: Values, fewest: Number, greatest: Number) -> Values:
     only = product.only()
     if isinstance(only, int) and fewest == greatest and 0 < fewest < inf:
         return one_of((only // fewest,) if only % fewest == 0 else ())
+    if isinstance(only, int) and 0 < only <= _LARGEST_DIVIDED:
+        return one_of(each for each in _divisors(only) if fewest <= only // each <= greatest)
     low: Number = 0
-    if least > 0 and not is_infinite(greatest):
-        low = inf if greatest == 0 else ceil(least / greatest)
+    if least > 0:
+        fewest = max(fewest, 1)
+        low = inf if greatest == 0 else max(1, -(-least // greatest))
     return between(low, inf if fewest == 0 or is_infinite(most) else most // fewest)
+
+
+@lru_cache(1024)
+def _divisors(number: int) -> frozenset[int]:
+    small = [each for each in range(1, isqrt(number) + 1) if number % each == 0]
+    return frozenset((*small, *(number // each for each in small)))
 
 
 def is_number(value: object) -> TypeGuard[Number]:

@@ -12,7 +12,7 @@ from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.knowing import order_elements
 from collage_dsl.language.reasoning.list_values import is_none
-from collage_dsl.language.reasoning.numbers import rounding
+from collage_dsl.language.reasoning.numbers import elements, rounding
 from collage_dsl.language.reasoning.relations import Claim, Relation
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Dtype, Has, ValueOf
@@ -106,6 +106,10 @@ def _is_number(at: int, number: Number, called: Called, facts: Facts) -> None:
     numbers = between(number.value - beyond, number.value + beyond)
     order_elements(facts, ValueOf(called.operands[at]))
     facts.narrow(ValueOf(called.operands[at]), numbers)
+    dtypes = facts.of(Dtype(called.operands[at])).allowed
+    if dtypes and elements(numbers, dtypes).is_empty:
+        named = listed(sorted(map(str, dtypes)), "or")
+        facts.mismatch = f"no element of dtype {named} is the number {number.value:g}"
 
 
 def _takes_only(at: int, dtypes: tuple[str, ...], called: Called, facts: Facts) -> None:

@@ -25,7 +25,7 @@ from collage_dsl.language.reasoning.domain import (
     one_of,
     quotient,
 )
-from collage_dsl.language.reasoning.numbers import of_dtypes
+from collage_dsl.language.reasoning.numbers import elements
 from collage_dsl.language.reasoning.terms import Term, is_count, terms
 from collage_dsl.rules.condition import (
     Attr,
@@ -36,6 +36,7 @@ from collage_dsl.rules.condition import (
     Dtype,
     Each,
     Element,
+    Expression,
     Has,
     Item,
     Max,
@@ -77,6 +78,8 @@ class Facts:
     known: set[Term] = field(default_factory=set)
     differences: Differences = field(default_factory=Differences)
     """How numbers compare, and with what they are compared."""
+    sums: dict[Expression, Expression] = field(default_factory=dict)
+    """Sums that terms equal."""
     possible: bool = True
     lists: frozenset[str] = frozenset()
     """Names of lists, whose items may be negative."""
@@ -99,6 +102,7 @@ class Facts:
         differences = self.differences.copy()
         return Facts(
             *(self.attributes, values, same, shapes, also_of, known, differences),
+            sums=dict(self.sums),
             lists=self.lists,
             news=set(self.news),
             dims=self.dims,
@@ -110,7 +114,7 @@ class Facts:
     def of_first(self, term: Term) -> Values:
         values = self.values.get(term) or self.before(term)
         if isinstance(term, ELEMENTS):
-            return values.meet(of_dtypes(self.of(Dtype(term.of)).allowed))
+            return elements(values, self.of(Dtype(term.of)).allowed)
         if isinstance(term, Item) and isinstance(term.attribute, Attr):
             return values.meet(self.of_elements(term.attribute, term.index))
         return values

@@ -1,19 +1,19 @@
 """The dimensions of what convolutions and pools take and give, where their layouts are known."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.assuming import equate
 from collage_dsl.language.reasoning.attribute_values import read_length
 from collage_dsl.language.reasoning.differences import Difference
-from collage_dsl.language.reasoning.domain import between, divided_by, one_of
+from collage_dsl.language.reasoning.domain import between, divided_by, factors, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.layout_relations import layouts_of
 from collage_dsl.language.reasoning.list_values import asked_list
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
-from collage_dsl.rules.condition import Attr, Calculate, Constant, DimAt, Item
+from collage_dsl.rules.condition import Attr, Calculate, Constant, DimAt, Each, Item
 
 _CONVOLUTIONS = frozenset({"nn.conv1d", "nn.conv2d", "nn.conv3d"})
 _TRANSPOSED = frozenset(f"nn.conv{rank}d_transpose" for rank in (1, 2, 3))
@@ -31,11 +31,12 @@ def _channels(called: Called, facts: Facts) -> None:
     """A convolution takes as many channels as its weight is for, in each group."""
     data, weight = called.operands
     taken, per_group = _along(called, facts, data, "C"), _along(called, facts, weight, "I")
-    groups = facts.of(called.attribute("groups")).only()
-    if taken is not None and isinstance(groups, int) and groups > 0:
-        facts.narrow(taken, divided_by(groups, 0))
-    if taken is None or per_group is None:
+    if taken is None:
         return
+    _divide(facts, taken, called.attribute("groups"))
+    if per_group is None:
+        return
+    groups = facts.of(called.attribute("groups")).only()
     if groups == 1:
         facts.equal(taken, per_group)
     all_channels, some = facts.of(taken).only(), facts.of(per_group).only()
@@ -44,8 +45,19 @@ def _channels(called: Called, facts: Facts) -> None:
             facts.possible &= some * groups == all_channels
         else:
             facts.possible &= some > 0 and all_channels % some == 0
-    elif isinstance(some, int):
-        equate(facts, taken, Calculate("*", called.attribute("groups"), Constant(some)))
+    elif isinstance(some, int) or called.attribute("groups") in facts.known:
+        equate(facts, taken, Calculate("*", called.attribute("groups"), per_group))
+
+
+def _divide(facts: Facts, channels: DimAt, groups: Attr) -> None:
+    """There are equally many channels in each group."""
+    number = facts.of(groups).only()
+    if isinstance(number, int) and number > 0:
+        facts.narrow(channels, divided_by(number, 0))
+        return
+    facts.narrow(groups, factors(facts.of(channels), 0, inf))
+    if groups in facts.known and 0 not in facts.of(channels):
+        facts.differ(Difference(facts.first(channels), ">=", facts.first(groups), 0))
 
 
 def _made(called: Called, facts: Facts) -> None:
@@ -53,9 +65,7 @@ def _made(called: Called, facts: Facts) -> None:
     weight = _along(called, facts, called.operands[1], "O")
     if weight is None:
         return
-    groups = facts.of(called.attribute("groups")).only()
-    if isinstance(groups, int) and groups > 0:
-        facts.narrow(weight, divided_by(groups, 0))
+    _divide(facts, weight, called.attribute("groups"))
     if result := _of_result(called, facts, "C"):
         facts.equal(result, weight)
 
@@ -64,10 +74,9 @@ def _channels_back(called: Called, facts: Facts) -> None:
     """A transposed convolution takes as many channels as its weight."""
     data, weight = called.operands
     taken, channels = _along(called, facts, data, "C"), _along(called, facts, weight, "I")
-    groups = facts.of(called.attribute("groups")).only()
     for each in (taken, channels):
-        if each is not None and isinstance(groups, int) and groups > 0:
-            facts.narrow(each, divided_by(groups, 0))
+        if each is not None:
+            _divide(facts, each, called.attribute("groups"))
     if taken is not None and channels is not None:
         facts.equal(taken, channels)
 
@@ -121,6 +130,8 @@ def _slid(called: Called, facts: Facts) -> None:
     count = len(letters)
     padding = asked_list(called, facts, "padding")
     windows = _windows(called, facts, letters)
+    if padding is None and len(windows) == count and _rounds_down(called, facts):
+        _slid_by_one(called, facts, letters, windows)
     if padding is None or len(padding) != 2 * count or len(windows) != count:
         return
     strides, dilation = (asked_list(called, facts, name) for name in ("strides", "dilation"))
@@ -145,6 +156,24 @@ def _slid(called: Called, facts: Facts) -> None:
             is_exact = stride is not None and dilation is not None
             places = left // (stride or 1) + 1
             facts.narrow(result, between(places if is_exact else 1, places))
+
+
+def _slid_by_one(called: Called, facts: Facts, letters: str, windows: Sequence[int | None]) -> None:
+    """With strides of 1, the result has what two numbers of `padding` add to the data."""
+    count, padding = len(letters), called.attribute("padding")
+    asked = Each(padding), *(Item(padding, at) for at in range(2 * count))
+    if facts.known.isdisjoint(asked):
+        return
+    strides, dilation = (asked_list(called, facts, name) for name in ("strides", "dilation"))
+    if strides != (1,) * count or dilation is None or len(dilation) != count:
+        return
+    for at, letter in enumerate(letters):
+        data = _along(called, facts, called.operands[0], letter)
+        result, window = _of_result(called, facts, letter), windows[at]
+        if data is not None and result is not None and window is not None and facts.possible:
+            added = Calculate("+", Item(padding, at), Item(padding, at + count))
+            padded = Calculate("+", data, added)
+            equate(facts, result, Calculate("-", padded, Constant(dilation[at] * (window - 1))))
 
 
 def _rounds_down(called: Called, facts: Facts) -> bool:

@@ -1,6 +1,7 @@
 """Record that terms are known, and add what follows: ranks, numbers of elements, bytes."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial, reduce
 from math import gcd, inf, prod
 
 from collage_dsl.language.reasoning.differences import Difference
@@ -8,6 +9,7 @@ from collage_dsl.language.reasoning.domain import (
     TRUE,
     Number,
     between,
+    calculated,
     divided_by,
     factors,
     is_infinite,
@@ -33,7 +35,7 @@ from collage_dsl.rules.condition import (
     ValueOf,
 )
 
-_MOST_FACTORS = 8
+MOST_FACTORS = 8
 """The elements of a value with more dimensions are not counted."""
 
 
@@ -81,7 +83,7 @@ def count_elements(facts: Facts, name: str) -> None:
     known, it is a multiple of those that are counted from the same end.
     """
     rank = facts.of(Rank(name)).only()
-    if isinstance(rank, int) and rank <= _MOST_FACTORS:
+    if isinstance(rank, int) and rank <= MOST_FACTORS:
         _multiply(facts, name, [DimAt(name, axis) for axis in range(rank)])
         return
     axes = facts.asked_axes((name,))
@@ -97,10 +99,7 @@ def count_elements(facts: Facts, name: str) -> None:
 def _multiply(facts: Facts, name: str, dims: Sequence[DimAt]) -> None:
     """Narrow the number of elements by all dimensions, and each of them by it and the others."""
     bounds = [facts.of(dim).whole_bounds() for dim in dims]
-    known = prod(_numbers(facts, dims))
-    facts.narrow(Size(name), divided_by(known, 0) if known else one_of((0,)))
-    least, most = (_product(ends) for ends in zip(*bounds, strict=True)) if dims else (1, 1)
-    facts.narrow(Size(name), between(least, most))
+    facts.narrow(Size(name), reduce(partial(calculated, "*"), map(facts.of, dims), one_of((1,))))
     for at, dim in enumerate(dims):
         if facts.possible and facts.of(dim).only() is None:
             others = bounds[:at] + bounds[at + 1 :]

@@ -95,8 +95,6 @@ def as_element(way: Facts, value: Value, beside: Expression) -> Value:
 def near(way: Facts, left: Expression, value: float, tolerance: float) -> None:
     """Add that `left` differs from `value` by at most `tolerance` times the greater of the two."""
     beyond = abs(value) * tolerance / (1 - tolerance) * _EXACTLY
-    if isinstance(left, ValueOf | Min | Max):
-        beyond += rounding(value, way.of(Dtype(left.of)).allowed)
     narrow(way, left, between(value - beyond, value + beyond))
 
 

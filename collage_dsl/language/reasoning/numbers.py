@@ -5,18 +5,29 @@ from math import inf, isinf
 
 from collage_dsl.graph.floats import FORMATS, has_infinity, rounded
 from collage_dsl.graph.types import bits_of, long_dtype, whole_range
-from collage_dsl.language.reasoning.domain import ANYTHING, Number, Values, between
+from collage_dsl.language.reasoning.domain import Number, Values, between
 from collage_dsl.rules.condition import Value
 
 
-@lru_cache(1024)
-def of_dtypes(dtypes: frozenset[Value] | None) -> Values:
-    """The numbers that are elements of one of some dtypes; None stands for any dtype."""
+def elements(values: Values, dtypes: frozenset[Value] | None) -> Values:
+    """Those of `values` that are elements of one of some dtypes; None stands for any dtype."""
     if not dtypes:
-        return ANYTHING
+        return values
+    numbers, is_infinite = _of_dtypes(dtypes)
+    if not is_infinite:
+        return values.meet(numbers)
+    least = -inf if -inf in values else numbers.least
+    most = inf if inf in values else numbers.most
+    return values.meet(between(least, most))
+
+
+@lru_cache(1024)
+def _of_dtypes(dtypes: frozenset[Value]) -> tuple[Values, bool]:
+    """The finite numbers of some dtypes, and whether infinite ones are elements too."""
     known = [long_of(dtype) for dtype in dtypes]
     lows, highs = zip(*map(_range, known), strict=True)
-    return between(min(lows), max(highs), whole=all(map(whole_range, known)))
+    numbers = between(min(lows), max(highs), whole=all(map(whole_range, known)))
+    return numbers, any(map(has_infinity, known))
 
 
 def rounding(value: float, dtypes: frozenset[Value] | None) -> float:
@@ -33,8 +44,8 @@ def long_of(dtype: Value) -> str:
 
 
 def _range(dtype: str) -> tuple[Number, Number]:
-    """The least and the greatest element; infinite where a dtype is not known."""
-    if dtype in FORMATS and not has_infinity(dtype):
+    """The least and the greatest finite element; infinite where a dtype is not known."""
+    if dtype in FORMATS:
         return -FORMATS[dtype].largest, FORMATS[dtype].largest
     return whole_range(dtype) or (-inf, inf)
 

@@ -11,7 +11,6 @@ from collage_dsl.language.reasoning.attribute_values import read_length
 from collage_dsl.language.reasoning.axis_relations import axis_relations
 from collage_dsl.language.reasoning.dimension_relations import dimension_relations
 from collage_dsl.language.reasoning.dtype_relations import dtype_relations, number_claims
-from collage_dsl.language.reasoning.element_relations import element_relations
 from collage_dsl.language.reasoning.image_relations import image_relations
 from collage_dsl.language.reasoning.inferred_relations import inferred_relations
 from collage_dsl.language.reasoning.inner_uses import taken_claims, use_claims
@@ -59,7 +58,8 @@ class Condition:
 
     An `implied` one comes from the dimensions of a parameter; it may repeat what is known. So does
     one of a called pattern: `said` is its place there, and `span` that of the call. One `at_call`
-    is about the attributes or the kind of a call.
+    is about the attributes or the kind of a call. `usual` has words for a condition that holds in
+    usual models only, where its expression does not say enough.
     """
 
     expression: Expression
@@ -68,6 +68,7 @@ class Condition:
     size: int = 1
     said: Span | None = None
     at_call: bool = False
+    usual: str = ""
 
 
 Premise = Condition | Claim
@@ -79,7 +80,7 @@ MOST_CALLS = 40
 ALL_RELATIONS = (
     *(inferred_relations, dtype_relations, onnx_dtype_relations, rank_relations, named_axes),
     *(layout_relations, operand_relations, dimension_relations, axis_relations),
-    *(picking_relations, image_relations, list_relations, slice_relations, element_relations),
+    *(picking_relations, image_relations, list_relations, slice_relations),
 )
 """
 What operators say of their calls. What they say first is shown first, and what they say last is

@@ -9,9 +9,11 @@ from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.premises import Condition
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.language.reasoning.terms import Term, terms
+from collage_dsl.language.reasoning.usual_elements import asked_of_elements, usual_elements
 from collage_dsl.rules.condition import (
     All,
     Attr,
+    Bytes,
     Compare,
     Constant,
     DimAt,
@@ -39,8 +41,8 @@ def usual(
     layout of the data, and that no dimension is 0. Where one call has another layout than usual,
     nothing is known of the layouts of others. None if no condition is about shapes, and there
     is at most one call with a layout. And that none of two tensors whose dtypes are said to differ
-    is `bool`, nor what is added or multiplied where a condition is about dtypes, and that constants
-    have elements of which a condition asks.
+    is `bool`, nor what is added or multiplied where a condition is about dtypes, that constants
+    have elements of which a condition asks, and that the numbers which operators take are as usual.
     """
     for condition in conditions:
         match condition.expression:
@@ -50,6 +52,11 @@ def usual(
                         yield Condition(Compare("!=", dtype, Constant("bool")), condition.span)
         for name in _constants(condition.expression):
             yield Condition(Compare(">=", Size(name), Constant(1)), condition.span)
+    of_elements = {of for c in conditions for of in asked_of_elements(c.expression)}
+    for called in calls:
+        if called.span is not None and not called.call.kinds and not called.call.optional:
+            for expression, words in usual_elements(called, of_elements):
+                yield Condition(expression, called.span, usual=words)
     asked = [(term, c.span) for c in conditions for term in terms(c.expression)]
     if any(isinstance(term, Dtype) for term, _ in asked):
         yield from _no_bool(calls, ways)
@@ -62,7 +69,7 @@ def usual(
             for attribute, value in _attributes(called, ways, is_usual):
                 yield Condition(Compare("==", attribute, Constant(value)), called.span)
     for term, span in spans.items():
-        if isinstance(term, DimAt) and all(_is_there(term, way) for way in ways):
+        if isinstance(term, DimAt | Size | Bytes) and all(_is_there(term, way) for way in ways):
             yield Condition(Compare(">=", term, Constant(1)), span)
 
 
@@ -100,13 +107,13 @@ def _has_layout(called: Called) -> bool:
     return "out_layout" in names
 
 
-def _is_there(dim: DimAt, way: Facts) -> bool:
-    """Whether this is known to be a dimension of a tensor."""
-    return dim in way.known and dim.of not in way.lists
+def _is_there(term: DimAt | Size | Bytes, way: Facts) -> bool:
+    """Whether this is known to be about a tensor."""
+    return term in way.known and term.of not in way.lists
 
 
 def _is_of_shape(term: Term) -> bool:
-    return isinstance(term, Rank | DimAt | Size)
+    return isinstance(term, Rank | DimAt | Size | Bytes)
 
 
 def _has_other_layout(called: Called, ways: Sequence[Facts]) -> bool:
