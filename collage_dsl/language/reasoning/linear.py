@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from itertools import permutations, product
 from math import floor, gcd, inf
 
 from collage_dsl.language.reasoning.differences import ZERO, Difference, Node
 from collage_dsl.language.reasoning.domain import Number, is_infinite
-from collage_dsl.language.reasoning.terms import Term, is_count
+from collage_dsl.language.reasoning.terms import Term, is_count, terms
 from collage_dsl.rules.condition import (
     MIRRORED,
     Attr,
@@ -64,11 +64,13 @@ class Sum:
     def solved(self) -> tuple[Expression, Expression] | None:
         """
         If it is 0: one of its terms, and the sum of others that this equals. None if each counts
-        more than once, or if it is plain.
+        more than once, or is part of a product or quotient too, or if the sum is plain.
         """
         for node, factor in () if self.is_plain else self.factors.items():
             if abs(factor) == 1 and not isinstance(node, Calculate):
-                return node, _written(self.plus(Sum({node: -factor})).times(-factor))
+                others = _written(self.plus(Sum({node: -factor})).times(-factor))
+                if node not in set[Expression](terms(others)):
+                    return node, others
         return None
 
 
@@ -222,23 +224,28 @@ def _product(nodes: list[Expression]) -> Sum:
     """The product of nodes, as one node that is the same for each order."""
     if not nodes:
         return Sum({}, 1)
-    return Sum({reduce(partial(Calculate, "*"), sorted(nodes, key=hash)): 1})
+    return Sum({reduce(partial(Calculate, "*"), sorted(nodes, key=_place)): 1})
 
 
 def _written(found: Sum) -> Expression:
     """`found` as an expression that is the same for each order of its nodes."""
     each = [
         node if factor == 1 else Calculate("*", node, Constant(factor))
-        for node, factor in sorted(found.factors.items(), key=_by_node)
+        for node, factor in sorted(found.factors.items(), key=_at_node)
     ]
     if found.number:
         each.append(Constant(found.number))
     return reduce(partial(Calculate, "+"), each)
 
 
-def _by_node(factor: tuple[Expression, int]) -> int:
-    """An order that does not depend on how often a node counts, and is not the same in each run."""
-    return hash(factor[0])
+@lru_cache(1024)
+def _place(node: Expression) -> str:
+    """What orders nodes in the same way in each run."""
+    return str(node)
+
+
+def _at_node(factor: tuple[Expression, int]) -> str:
+    return _place(factor[0])
 
 
 def _at_least(operator: Comparison, found: Sum) -> Iterator[Sum]:
@@ -264,7 +271,7 @@ def _compared(operator: Comparison, found: Sum) -> Iterator[Difference]:
             return  # It is kept what a term equals.
         case factors:
             common = gcd(*(factor for _, factor in factors))
-            common = common if min(factors, key=_by_node)[1] > 0 else -common
+            common = common if min(factors, key=_at_node)[1] > 0 else -common
             node = _written(Sum({node: factor // common for node, factor in factors}))
             yield from _divided(Difference(node, operator, ZERO, -found.number), common)
 
