@@ -66,6 +66,8 @@ class Values:
         """Its members if there are so few that none or one may remain; else None."""
         if not self.whole or is_infinite(self.least) or is_infinite(self.most):
             return None
+        if self.most - self.least > (len(self.excluded) + 2) * self.modulus:
+            return None
         first, last = self._ends()
         if last - first > len(self.excluded) * self.modulus:
             return None

@@ -54,6 +54,9 @@ _OF_SHAPE = (Rank, DimAt, Size)
 ELEMENTS = (ValueOf, Min, Max)
 """Terms that are about the elements of a constant."""
 
+_DERIVED = (*ELEMENTS, Item)
+"""Terms whose values depend on those of others."""
+
 _FIRST = (Attr, Each, Item, Has, Rank, DimAt, Dtype)
 """Terms that represent those of other kinds that are equal to them."""
 
@@ -213,12 +216,13 @@ class Facts:
         first = self.first(term)
         before = self.of_first(first)
         met = before.meet(values)
+        if met is before and not isinstance(first, _DERIVED):
+            return
         if met.is_empty:
             self.clash = self.clash or (first, before, values)
-        if met is not before and met != before:
-            self.set(first, met)
-        elif met.is_empty:
             self.possible = False
+        if met != before:
+            self.set(first, met)
 
     def set(self, first: Term, values: Values) -> None:
         """Store `values` for `first`, a term that represents itself."""

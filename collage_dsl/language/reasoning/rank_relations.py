@@ -263,6 +263,13 @@ def _reduced_to_one(called: Called, facts: Facts) -> None:
             facts.narrow(Rank(name), one_of((0,)))
 
 
+def _at_least_each(called: Called, facts: Facts) -> None:
+    """Add that the rank of the result is at least that of each operand."""
+    result = facts.first(Rank(called.result))
+    for name in called.operands[:1] if called.call.optional else called.operands:
+        facts.differ(Difference(result, ">=", facts.first(Rank(name)), 0))
+
+
 def _broadcast_rank(called: Called, facts: Facts) -> None:
     """Add that the rank of the result is the larger rank of the operands."""
     result = Rank(called.result)
@@ -274,8 +281,6 @@ def _broadcast_rank(called: Called, facts: Facts) -> None:
         _, most = facts.of(result).bounds()
         if most < inf:
             facts.narrow(operand, between(-inf, most))
-        if facts.possible:
-            facts.differ(Difference(facts.first(result), ">=", facts.first(operand), 0))
     is_one_of(facts, result, operands)
     if not called.call.optional:
         most = max(facts.of(operand).bounds()[1] for operand in operands)
@@ -372,7 +377,12 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     ),
     (
         broadcasts,
-        _again("{op} gives the larger rank of its operands", _broadcast_rank, if_absent=True),
+        Relation(
+            "{op} gives the larger rank of its operands",
+            once=_at_least_each,
+            again=_broadcast_rank,
+            if_absent=True,
+        ),
     ),
     (
         {"matmul"}.__contains__,
