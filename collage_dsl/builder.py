@@ -448,7 +448,7 @@ class PatternBuilder:
     def yields(self, result: Value, *others: Value, taps: bool = False) -> Pattern:
         """The pattern, with these results."""
         names = (result.name, *(other.name for other in others))
-        always = always_there(self.parameters, self.bindings, names)
+        always = always_there(tuple(self.parameters), tuple(self.bindings), names)
         demands = (*self.demands, *self.dimensions.demands_of_lists(always))
         return Pattern(
             self.name,

@@ -1,8 +1,8 @@
 """Compute the size, depth and required names of a pattern, and the names and calls in it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import and_, or_
 from typing import assert_never
 
@@ -74,8 +74,9 @@ def required(operand: Operand, known: Callable[[str], int]) -> int:
     return reduce(or_, (required(inner, known) for inner in needed), 0)
 
 
+@lru_cache(1024)
 def always_there(
-    parameters: Iterable[Parameter], bindings: Iterable[Binding], results: Iterable[str]
+    parameters: tuple[Parameter, ...], bindings: tuple[Binding, ...], results: tuple[str, ...]
 ) -> frozenset[str]:
     """The names that are bound in every match of `results`, including `results`."""
     bits = {parameter.name: 1 << at for at, parameter in enumerate(parameters)}

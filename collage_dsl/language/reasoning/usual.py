@@ -48,7 +48,7 @@ def usual(
         match condition.expression:
             case Compare("!=", Dtype() as one, Dtype() as other):
                 for dtype in (one, other):
-                    if not any(way.of(dtype).only() for way in ways):
+                    if _may_be_bool(dtype, ways):
                         yield Condition(Compare("!=", dtype, Constant("bool")), condition.span)
         for name in _constants(condition.expression):
             yield Condition(Compare(">=", Size(name), Constant(1)), condition.span)
@@ -69,7 +69,8 @@ def usual(
             for attribute, value in _attributes(called, ways, is_usual):
                 yield Condition(Compare("==", attribute, Constant(value)), called.span)
     for term, span in spans.items():
-        if isinstance(term, DimAt | Size | Bytes) and all(_is_there(term, way) for way in ways):
+        is_there = isinstance(term, DimAt | Size | Bytes) and all(_is_there(term, w) for w in ways)
+        if is_there and any(0 in way.of(term) for way in ways):
             yield Condition(Compare(">=", term, Constant(1)), span)
 
 
@@ -79,8 +80,14 @@ def _no_bool(calls: Sequence[Called], ways: Sequence[Facts]) -> Iterator[Conditi
         if called.span is not None and not called.call.kinds and not called.call.ordered:
             operands = called.operands if all(map(gives_either_dtype, called.call.ops)) else ()
             for dtype in map(Dtype, operands[:1] if called.call.optional else operands):
-                if not any(way.of(dtype).only() for way in ways):
+                if _may_be_bool(dtype, ways):
                     yield Condition(Compare("!=", dtype, Constant("bool")), called.span)
+
+
+def _may_be_bool(dtype: Dtype, ways: Sequence[Facts]) -> bool:
+    """Whether `dtype` may be `bool` or another one."""
+    known = [way.of(dtype) for way in ways]
+    return any("bool" in each for each in known) and not any(each.only() for each in known)
 
 
 def _constants(expression: Expression) -> Iterator[str]:
