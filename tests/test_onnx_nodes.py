@@ -103,6 +103,14 @@ LOOP = model(
     n=np.array(3),
     yes=np.array(True),
 )
+SELF_ATTENTION = model(
+    """(float[1,6,8] x) => (float[1,6,8] o) {
+      e = Relu (x)
+      a = com.microsoft.MultiHeadAttention <num_heads = 2> (e, e, e)
+      o = Tanh (a)
+    }"""
+)
+
 MODELS = {
     "lstm": LSTM,
     "found": FOUND,
@@ -110,6 +118,7 @@ MODELS = {
     "sequences": SEQUENCES,
     "branches": BRANCHES,
     "loop": LOOP,
+    "attention": SELF_ATTENTION,
 }
 
 
@@ -275,15 +284,23 @@ pattern tagger(x, w: const, r: const) {
   yield y;
 }
 pattern fused(x) { y = com.microsoft.Gelu(com.microsoft.FusedMatMul(x, _)); yield y; }
+pattern attention(q, k, v) { y = com.microsoft.MultiHeadAttention(q, k, v); z = tanh(y); yield z; }
 target t on llvm {
   compiler "onnxruntime";
-  rules union(dfpattern(tagger), dfpattern(fused), op_call_by_kind(opaque));
+  rules union(
+    dfpattern(tagger), dfpattern(fused), dfpattern(attention), op_call_by_kind(opaque)
+  );
 }
 """
 
 
 @pytest.mark.parametrize(
-    ("name", "nodes"), [("lstm", [{"y"}]), ("custom", [{"a", "o"}, {"a"}, {"o"}])]
+    ("name", "nodes"),
+    [
+        ("lstm", [{"y"}]),
+        ("custom", [{"a", "o"}, {"a"}, {"o"}]),
+        ("attention", [{"a", "o"}, {"a"}]),
+    ],
 )
 def test_patterns_are_over_onnx_operators(name: str, nodes: list[set[str]]) -> None:
     found = collage.propose(collage.from_onnx(MODELS[name]), collage.load(text=SPEC)["t"])

@@ -53,14 +53,15 @@ def opaque(
     constant: Callable[[str], Array | None],
 ) -> Opaque:
     """
-    The node by itself, with those of its outputs that are `used`. `type_of` gives the types of
-    values, `constant` the values of constants. Raises `CannotConvertError` where onnxruntime does
-    not take the node.
+    The node by itself, with those of its outputs that are `used`. A value that it takes twice is
+    two operands. `type_of` gives the types of values, `constant` the values of constants. Raises
+    `CannotConvertError` where onnxruntime does not take the node.
     """
     reads = list(dict.fromkeys(names_read(node)))
     arrays = {name: array for name in reads if (array := constant(name)) is not None}
     inside = {name: array for name, array in arrays.items() if is_foreign(array)}
-    operands = [name for name in reads if name not in inside]
+    taken = [*filter(None, node.input), *(name for name in reads if name not in node.input)]
+    operands = [name for name in taken if name not in inside]
     results = [name for name in node.output if name and name in used]
     model = _model_of(node, header, operands, results, inside, type_of)
     known = {_operand(p): arrays[name] for p, name in enumerate(operands) if name in arrays}
@@ -91,6 +92,10 @@ def _model_of(
     made = {name: f"result{place}" for place, name in enumerate(results)}
     numbers = count()
     kept = renamed(node, names, lambda _: f"inner{next(numbers)}")
+    places = count()
+    for at, name in enumerate(node.input):
+        if name and name not in inside:
+            kept.input[at] = _operand(next(places))
     outputs = [
         made.get(name) or (f"unused{place}" if name and _is_needed(node, place, header) else "")
         for place, name in enumerate(node.output)
