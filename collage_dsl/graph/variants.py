@@ -16,8 +16,8 @@ NATIVE_VARIANTS: Mapping[str, str] = MappingProxyType(
         "gemm": "a matrix product with weights that are packed when the model is loaded",
         "gemv": "one pass over the weights of a product with few rows",
         "depthwise": "a depthwise convolution with the pointwise ones before and after it",
-        "winograd2": "convolutions of stride 1 by Winograd's algorithm, 2 by 2 results at a time",
-        "winograd4": "convolutions of stride 1 by Winograd's algorithm, 4 by 4 results at a time",
+        "winograd2": "convolutions by Winograd's algorithm, 2 by 2 results at a time",
+        "winograd4": "convolutions by Winograd's algorithm, 4 by 4 results at a time",
         TUNED: "the best schedule that `collage tune` has found, if it has tuned the kernel",
     }
 )
