@@ -79,13 +79,13 @@ MISTAKES = {
     ),
     "p(x: [_, _], i: [_, 3]) { y = onnx.GatherND(x, i); yield y; }": "must not be larger",
     "p(x) { y = onnx.RoiAlign(x, _, _) [output_height == 7]; where dim(y, 2) == 9; yield y; }": (
-        "`dim(y, 2)` is `7` here"
+        "`dim(y, 2)` is `7`"
     ),
     "p(x: [_, 64, _, _]) { y = onnx.LpPool(x); where dim(y, 1) == 32; yield y; }": (
-        "`dim(y, 1)` is `64` here"
+        "`dim(y, 1)` is `64`"
     ),
     "p(i: [_, _]) { y = onnx.OneHot(i, _, _); where rank(y) == 2; yield y; }": (
-        "`rank(y)` is `3` here"
+        "`rank(y)` is `3`"
     ),
 }
 
@@ -106,8 +106,14 @@ def test_without_the_package_nothing_is_said(text: str, monkeypatch: pytest.Monk
 
 
 RIGHT = (
-    "(x: [4, 4]) { y = onnx.Einsum(x) [equation == 'ij,jk->ik'];",
-    "(x: [2, 3]) { y = onnx.Concat(x) [axis == 0]; where dim(y, 0) == 4;",
+    "(x: [4, 4]) { y = onnx.Einsum(x, x) [equation == 'ij,jk->ik'];",
+    "(x: [2, 3]) { y = onnx.Concat(x, x) [axis == 0]; where dim(y, 0) == 4;",
+    "(x: []) { y = onnx.Transpose(x) [perm == []];",
+    "(x: [4, 4]) { y = onnx.Softmax(x) [axis == 9223372036854775808];",
+    "(x: [1, 9223372036854775808]) { y = onnx.LpNormalization(x);",
+    "(x: [4294967296, 4294967296]) { y = onnx.Flatten(x) [axis == 0];",
+    "(x: [_], s: const & [1]) { y = com.microsoft.DequantizeLinear(x, s) [axis == 1];",
+    "(x: [_], s: const & [1]) { y = onnx.DequantizeLinear(x, s) [axis == 1];",
     "(a: [_, 2, 3], b: [_, 2, 5]) { y = onnx.Concat(a, b);",
     "(a: [_, 7], b: [9, 7]) { y = onnx.Gemm(a, b); where dim(y, 1) == 9;",
     "(x: [_, 8, _, _], w: [8, 1, 3, 3]) { y = onnx.Conv(x, w);",

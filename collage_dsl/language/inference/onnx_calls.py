@@ -181,14 +181,11 @@ def padding_sizes(call: Call) -> Type:
 
 
 def sum_of_products(call: Call) -> Type:
-    """An operand that is taken several times counts as one, so there may be fewer."""
     equation = call.text("equation")
     count = len(subscripts_of(equation).operands)
-    if len(call.types) > count:
+    if len(call.types) != count:
         message = f"`{equation}` takes {count} operands, and {len(call.types)} are given"
         raise MismatchError(message)
-    if len(call.types) < count:
-        return unknown(call)
     one = (TupleType(call.types),)
     return einsum(Call("einsum", one, (None,), {"subscripts": equation}, call.agreed))
 

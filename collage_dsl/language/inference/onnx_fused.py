@@ -113,9 +113,10 @@ def quantizing(call: Call) -> Type:
     """A list of scales has one for each place along the axis; a single scale is for all."""
     shape, scales, axis = call.shape(0), call.shape(1), call.known_whole("axis")
     is_whole = "block_size" not in operators()[call.op].attrs or call.known("block_size") == 0
-    if is_whole and shape and scales is not None and len(scales) == 1 and axis is not None:
+    is_list = scales is not None and len(scales) == 1 and differ(scales[0], 1)
+    if is_whole and shape and scales is not None and is_list and axis is not None:
         along = shape[axis_in(axis, len(shape))]
-        if differ(scales[0], 1) and differ(scales[0], along):
+        if differ(scales[0], along):
             raise MismatchError(f"{scales[0]} scales do not fit a dimension of {along}")
     return result(call, shape)
 

@@ -102,7 +102,8 @@ class Version:
             names[at if self.is_variadic else place] = f"i{at}"
             dims = None if shape is None else [None if d == UNKNOWN_DIM else d for d in shape]
             types[f"i{at}"] = package.helper.make_tensor_type_proto(self.types[place], dims)
-        node = package.helper.make_node(self.schema.name, names, results, **self._filled(), **attrs)
+        node = package.helper.make_node(self.schema.name, names, results)
+        node.attribute.extend(self._attributes({**self._filled(), **attrs}))
         try:
             found = package.shape_inference.infer_node_outputs(self.schema, node, types)
         except package.checker.ValidationError:  # an attribute is missing
@@ -111,6 +112,13 @@ class Version:
             return _words(str(error))
         symbols = {dim for shape in shapes for dim in shape or () if isinstance(dim, str)}
         return tuple(_shape(found.get(name), symbols) for name in results)
+
+    def _attributes(self, attrs: Mapping[str, Attribute]) -> Iterator[Any]:
+        package = _package()
+        for name, value in attrs.items():
+            kind = str(self.schema.attributes[name].type).rpartition(".")[2]
+            type_ = package.AttributeProto.AttributeType.Value(kind)
+            yield package.helper.make_attribute(name, value, attr_type=type_)
 
     def _filled(self) -> Mapping[str, int]:
         """A number for each required attribute without effect."""

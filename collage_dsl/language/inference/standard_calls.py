@@ -6,7 +6,7 @@ whichever operands are left out. Where the onnx package is not installed, nothin
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
-from itertools import islice
+from math import prod
 
 from collage_dsl.graph import Attribute, Dim, TensorType, TupleType, Type
 from collage_dsl.graph.operators import operators
@@ -29,11 +29,8 @@ _BROADCASTING = frozenset(
 )
 """Operators whose oldest versions broadcast by an attribute."""
 
-_UNRELIABLE = frozenset({"Attention", "Einsum", "LinearAttention"})
-"""
-Operators of which the package says wrong shapes where those of some operands are not known, or
-counts the operands: one that is taken several times counts as one here.
-"""
+_UNRELIABLE = frozenset({"Attention", "LinearAttention"})
+"""Operators of which the package says wrong shapes where those of some operands are not known."""
 
 _ONE_RESULT = frozenset({"BatchNormalization"})
 """Operators whose other results are those of training."""
@@ -44,16 +41,14 @@ _PER_AXIS = {
 }
 """Lists with so many numbers for each dimension after the channels."""
 
-_NUMBERS = frozenset({"group", "output_height", "output_width"})
+_SIZES = frozenset({"group", "output_height", "output_width"})
 """Single numbers that some dimensions depend on."""
 
 _AXES = frozenset({"axis", "batch_dims"})
-"""Numbers of dimensions of the first operand, or of a new one."""
+"""Attributes that name a dimension of the first operand or a new one, or count its first ones."""
 
 _SAMPLES = (1, 3)
 """What does not depend on an attribute is the same for these numbers, and without the attribute."""
-
-_MOST_PLACEMENTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +70,29 @@ def standard_type(call: Call) -> Type:
         return TensorType("unknown", None)
     read = {attribute for version in versions(name) for attribute in version.read}
     given = tuple((attr, value) for attr in sorted(read) for value in _value(call, attr))
-    found = _results(name, tuple(call.shape(at) for at in range(len(call.types))), given)
+    shapes = tuple(call.shape(at) for at in range(len(call.types)))
+    if not all(map(_is_countable, shapes)) or not all(_is_exact(value) for _, value in given):
+        return TensorType("unknown", None)
+    found = _results(name, shapes, given)
     if isinstance(found, str):
         raise MismatchError(found)
     fields = tuple(TensorType("unknown", shape) for shape in found)
     is_one = operators()[call.op].most_results == 1 or name in _ONE_RESULT
     return fields[0] if fields and is_one else TupleType(fields)
+
+
+_BEYOND = 2**63
+"""The package calculates with numbers below this."""
+
+
+def _is_countable(shape: Shape | None) -> bool:
+    return prod(dim for dim in shape or () if isinstance(dim, int)) < _BEYOND
+
+
+def _is_exact(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_exact, value))
+    return not isinstance(value, int) or -_BEYOND <= value < _BEYOND
 
 
 def joined(type_: Type) -> Type:
@@ -95,7 +107,7 @@ def _value(call: Call, attribute: str) -> Iterator[Attribute | _Unknown]:
         value = call.attrs.get(attribute)
     except UnknownAttributeError:
         is_axis = attribute in _AXES and call.shape() is not None
-        if not is_axis and attribute not in _PER_AXIS and attribute not in _NUMBERS:
+        if not is_axis and attribute not in _PER_AXIS and attribute not in _SIZES:
             raise
         yield _Unknown()
     else:
@@ -111,7 +123,7 @@ def _results(
     ways = _Ways()
     for version in versions(name):
         if all(version.has(attribute) for attribute, _ in given):
-            for places in islice(version.placements(len(shapes)), _MOST_PLACEMENTS):
+            for places in version.placements(len(shapes)):
                 ways.add(_Placed(version, places, shapes), given)
     if not ways.found:
         return ways.refused[0] if ways.refused else ()
@@ -132,8 +144,7 @@ class _Placed:
     def results(self, attrs: Mapping[str, Attribute]) -> tuple[Shape | None, ...] | str:
         """
         What the package says, as far as it says the same of numbers in place of the dimensions
-        that are not known: in some places it takes those for 0. An operand that is taken several
-        times counts as one, so the dimensions that several of any number give are not known.
+        that are not known: in some places it takes those for 0.
         """
         found = self.version.results(self.places, self.shapes, attrs)
         for numbers in _with_numbers(self.shapes):
@@ -142,8 +153,6 @@ class _Placed:
                 found = found if isinstance(other, str) else (None,) * len(other)
             elif not isinstance(other, str):
                 found = tuple(map(_checked, found, other))
-        if self.version.is_variadic and not isinstance(found, str):
-            return tuple(map(_of_rank, found))
         return found
 
 
@@ -206,7 +215,7 @@ def _values(name: str, rank: int) -> Iterator[Attribute]:
     """Values of an attribute, all that are possible if it says a dimension."""
     if name in _AXES:
         yield from range(rank + 1)
-    elif name in _NUMBERS:
+    elif name in _SIZES:
         yield from _SAMPLES
     elif rank > 2:
         yield from ((size,) * ((rank - 2) * _PER_AXIS[name]) for size in _SAMPLES)
