@@ -25,6 +25,7 @@ from collage_dsl.rules.condition import (
     Value,
     parts,
 )
+from collage_dsl.source import Span
 
 _ATTRIBUTES = frozenset(
     {"assume_inbound", "block_size", "ceil_mode", "data_layout", "dilation", "kernel_layout"}
@@ -36,13 +37,19 @@ _ATTRIBUTES = frozenset(
 def usual(
     calls: Sequence[Called], conditions: Sequence[Condition], ways: Sequence[Facts]
 ) -> Iterator[Condition]:
+    """What the pattern does not say, and what is so in nearly all models, as conditions."""
+    yield from _usual_dtypes(calls, conditions, ways)
+    yield from _usual_numbers(calls, conditions)
+    yield from _usual_attributes(calls, conditions, ways)
+    yield from _usual_sizes(conditions, ways)
+
+
+def _usual_dtypes(
+    calls: Sequence[Called], conditions: Sequence[Condition], ways: Sequence[Facts]
+) -> Iterator[Condition]:
     """
-    Conditions of which the pattern says nothing: that attributes have their defaults, a result the
-    layout of the data, and that no dimension is 0. Where one call has another layout than usual,
-    nothing is known of the layouts of others. None if no condition is about shapes, and there
-    is at most one call with a layout. And that none of two tensors whose dtypes are said to differ
-    is `bool`, nor what is added or multiplied where a condition is about dtypes, that constants
-    have elements of which a condition asks, and that the numbers which operators take are as usual.
+    That none of two tensors is `bool` whose dtypes are said to differ, and, where a condition is
+    about dtypes, that nothing is added or multiplied that is `bool`.
     """
     for condition in conditions:
         match condition.expression:
@@ -50,28 +57,51 @@ def usual(
                 for dtype in (one, other):
                     if _may_be_bool(dtype, ways):
                         yield Condition(Compare("!=", dtype, Constant("bool")), condition.span)
+    if any(isinstance(term, Dtype) for c in conditions for term in terms(c.expression)):
+        yield from _no_bool(calls, ways)
+
+
+def _usual_numbers(calls: Sequence[Called], conditions: Sequence[Condition]) -> Iterator[Condition]:
+    """That constants have elements of which a condition asks, and which ones operators take."""
+    for condition in conditions:
         for name in _constants(condition.expression):
             yield Condition(Compare(">=", Size(name), Constant(1)), condition.span)
-    of_elements = {of for c in conditions for of in asked_of_elements(c.expression)}
-    for called in calls:
-        if called.span is not None and not called.call.kinds and not called.call.optional:
-            for expression, words in usual_elements(called, of_elements):
-                yield Condition(expression, called.span, usual=words)
-    asked = [(term, c.span) for c in conditions for term in terms(c.expression)]
-    if any(isinstance(term, Dtype) for term, _ in asked):
-        yield from _no_bool(calls, ways)
-    spans = {term: span for term, span in asked if _is_of_shape(term)}
-    if not spans and sum(map(_has_layout, calls)) < 2:
-        return
-    is_usual = not any(_has_other_layout(called, ways) for called in calls)
-    for called in calls:
-        if called.span is not None and not called.call.kinds and not called.call.optional:
+    asked = {of for c in conditions for of in asked_of_elements(c.expression)}
+    for called, span in _written(calls):
+        for expression, words in usual_elements(called, asked):
+            yield Condition(expression, span, usual=words)
+
+
+def _usual_attributes(
+    calls: Sequence[Called], conditions: Sequence[Condition], ways: Sequence[Facts]
+) -> Iterator[Condition]:
+    """
+    That attributes have their defaults, and a result the layout of the data. Where one call has
+    another layout than usual, nothing is known of the layouts of others. Nothing is said where no
+    condition is about shapes, and at most one call has a layout.
+    """
+    is_asked = any(_is_of_shape(term) for c in conditions for term in terms(c.expression))
+    if is_asked or sum(map(_has_layout, calls)) > 1:
+        is_usual = not any(_has_other_layout(called, ways) for called in calls)
+        for called, span in _written(calls):
             for attribute, value in _attributes(called, ways, is_usual):
-                yield Condition(Compare("==", attribute, Constant(value)), called.span)
+                yield Condition(Compare("==", attribute, Constant(value)), span)
+
+
+def _usual_sizes(conditions: Sequence[Condition], ways: Sequence[Facts]) -> Iterator[Condition]:
+    """That no dimension is 0 of which a condition asks."""
+    spans = {term: c.span for c in conditions for term in terms(c.expression)}
     for term, span in spans.items():
         is_there = isinstance(term, DimAt | Size | Bytes) and all(_is_there(term, w) for w in ways)
         if is_there and any(0 in way.of(term) for way in ways):
             yield Condition(Compare(">=", term, Constant(1)), span)
+
+
+def _written(calls: Sequence[Called]) -> Iterator[tuple[Called, Span]]:
+    """Those with operators that are in every match, and where they are written."""
+    for called in calls:
+        if called.span is not None and not called.call.kinds and not called.call.optional:
+            yield called, called.span
 
 
 def _no_bool(calls: Sequence[Called], ways: Sequence[Facts]) -> Iterator[Condition]:
