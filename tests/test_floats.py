@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import collage_dsl as collage
@@ -21,6 +21,7 @@ def test_a_format_is_that_of_ml_dtypes(dtype: str) -> None:
 
 
 @cases(300)
+@example("float8_e8m0fnu", 1e-42)
 @given(st.sampled_from(sorted(FORMATS)), st.floats(width=32, allow_nan=False))
 def test_a_number_is_rounded_as_ml_dtypes_does(dtype: str, value: float) -> None:
     with np.errstate(over="ignore"):

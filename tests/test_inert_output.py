@@ -89,7 +89,7 @@ pattern p(x, w: const) {{
 rule r = union(composite({said}, dfpattern(p)), op_call_by_kind());
 target spec on llvm {{ compiler "tvm"; rules r; fallback; }}
 test {said} {{
-  graph {{ x: f32[4]; y = nn.relu(x); return y; }}
+  graph {{ x: f32[4]; w = const f32[4]; y = add(x, w); return y; }}
   expect matches(p) == 1;
 }}
 """

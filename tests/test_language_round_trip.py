@@ -272,8 +272,8 @@ def patterns(draw: Any, name: str) -> Pattern:
         bindings.append(Binding("z", Call(("exp",), (Reference("y"),))))
     found = draw(st.lists(wheres, max_size=2).map(tuple))
     result = bindings[-1].name
-    always = always_there(parameters, bindings, (result,))
-    shares = always & always_there(parameters, bindings, ("v0",))
+    always = always_there(tuple(parameters), tuple(bindings), (result,))
+    shares = always & always_there(tuple(parameters), tuple(bindings), ("v0",))
     others = draw(st.sampled_from([(), ("v0",)])) if len(bindings) > 1 and shares else ()
     taps = draw(st.booleans())
     called = [

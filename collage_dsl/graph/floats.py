@@ -24,7 +24,8 @@ class FloatFormat:
             return value
         exponent = max(math.frexp(value)[1] - 1, self.least_exponent)
         step = math.ldexp(1.0, exponent - self.fraction)
-        return round(value / step) * step
+        nearest = round(value / step) * step
+        return max(nearest, math.ldexp(1.0, self.least_exponent)) if self.is_positive else nearest
 
     def holds(self, value: float) -> bool:
         """Whether `value`, rounded, is at most the largest number."""
