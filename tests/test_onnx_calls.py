@@ -5,8 +5,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from collage_dsl.graph import Attribute, TensorType, TupleType
+from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.inference.infer import infer
 from collage_dsl.language.inference.shapes import Call, MismatchError
+from collage_dsl.language.reasoning.onnx_dtypes import DTYPES_BY_CODE
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -130,3 +132,10 @@ def test_a_product_in_blocks_has_the_columns_that_its_attribute_says() -> None:
     wrong = Call("com.microsoft.MatMulNBits", types, (None, None), {"K": 128, "N": 32})
     with pytest.raises(MismatchError, match="64 columns, not 128"):
         infer(wrong)
+
+
+def test_the_dtypes_have_the_numbers_of_onnx() -> None:
+    arrays = {code: helper.tensor_dtype_to_np_dtype(code) for code in DTYPES_BY_CODE}
+    assert {code: long_dtype(dtype) for code, dtype in DTYPES_BY_CODE.items()} == {
+        code: dtype.name for code, dtype in arrays.items()
+    }

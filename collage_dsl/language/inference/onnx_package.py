@@ -120,10 +120,10 @@ class Version:
             type_ = package.AttributeProto.AttributeType.Value(kind)
             yield package.helper.make_attribute(name, value, attr_type=type_)
 
-    def _filled(self) -> Mapping[str, int]:
-        """A number for each required attribute without effect."""
+    def _filled(self) -> Mapping[str, Attribute]:
+        """A value for each required attribute without effect."""
         return {
-            name: 1
+            name: "" if str(attribute.type).endswith(".STRING") else 1
             for name, attribute in self.schema.attributes.items()
             if attribute.required and name in _WITHOUT_EFFECT
         }

@@ -1,11 +1,12 @@
-"""Find the operator calls that every match of a pattern has, also those of patterns it calls."""
+"""Find the operators that every match of a pattern calls, also those of patterns it calls."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
 from collage_dsl.rules.pattern import (
     Anything,
+    Binding,
     Call,
     Either,
     FieldOf,
@@ -75,3 +76,26 @@ class _Frame:
     def all(self, operands: Iterable[Operand]) -> Iterator[Call]:
         for operand in operands:
             yield from self.within(operand)
+
+
+def operators_at(operand: Operand, bindings: Mapping[str, Binding]) -> tuple[str, ...]:
+    """
+    The operators of one of which `operand` is a call in every match; empty if it may be something
+    else.
+    """
+    match operand:
+        case Reference(name) if name in bindings:
+            return operators_at(bindings[name].value, bindings)
+        case Call(ops, kinds=(), optional=False):
+            return ops
+        case PatternCall(pattern, optional=False):
+            inside = {binding.name: binding for binding in pattern.bindings}
+            return operators_at(Reference(pattern.result), inside)
+        case Repeat(call, least) if least:
+            return operators_at(call, bindings)
+        case Either(choices):
+            found = [operators_at(choice, bindings) for choice in choices]
+            every = dict.fromkeys(op for ops in found for op in ops)
+            return tuple(every) if all(found) else ()
+        case _:
+            return ()

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.exclusion import Exclusion
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.premises import Condition, Premise
@@ -33,10 +34,12 @@ def missing_axis(
         rank = ways[0].of(Rank(claim.called.tensors(0)[0])).only() if ways else None
         if not isinstance(rank, int):
             continue
-        rank += len(axes) if claim.relation.axes_of == "gives" else 0
+        more = operators()[claim.ops[0]].axes[claim.relation.axes_in]
+        rank += more * len(axes)
+        of = "gives" if more else "takes"
         for axis in axes:
             if isinstance(axis, int) and not -rank <= axis < rank:
-                message = f"what `{claim.ops[0]}` {claim.relation.axes_of} has rank {rank}, "
+                message = f"what `{claim.ops[0]}` {of} has rank {rank}, "
                 hint = f"rank {rank} has axes {-rank} to {rank - 1}" if rank else ""
                 return MissingAxis(condition, f"{message}so it has no axis {axis}", hint)
     return None
@@ -46,14 +49,12 @@ def _named_axes(
     found: Sequence[Premise],
 ) -> Iterator[tuple[Condition, Claim, tuple[Value, ...]]]:
     """The conditions in `found` that say which axes an attribute names, with what says so."""
-    about_axes = [e for e in found if isinstance(e, Claim) and e.relation.axes_of]
+    about_axes = [e for e in found if isinstance(e, Claim) and e.relation.axes_in]
     for each in found if about_axes else ():
         match each:
             case Condition(Compare("==", Attr(name), Constant(value)), at_call=True):
                 for claim in about_axes:
-                    attribute = name.partition(".")[2]
-                    is_its = claim.called.attribute(attribute).name == name
-                    if is_its and claim.relation.says.startswith(f"`{attribute}`"):
+                    if claim.called.attribute(claim.relation.axes_in).name == name:
                         yield each, claim, value if isinstance(value, tuple) else (value,)
 
 

@@ -1,26 +1,17 @@
-"""What a pattern never matches in a graph that is known, and how much a rule proposes in it."""
+"""Why a pattern never matches in a graph that is known."""
 
-from collections.abc import Iterator, Mapping
-from math import inf
+from collections.abc import Iterator
 
 from collage_dsl.graph import Form, Graph
 from collage_dsl.graph.types import long_dtype, tensors
 from collage_dsl.language.messages.findings import listed
-from collage_dsl.language.reasoning.always import always_called
+from collage_dsl.language.reasoning.always import always_called, operators_at
 from collage_dsl.language.reasoning.pattern_shape import always_there
 from collage_dsl.rules import (
-    FusionRule,
-    Host,
-    OnlyValid,
-    OnlyVariants,
-    OpCallByKind,
-    OpPredicate,
     Pattern,
-    Tagged,
-    Union,
 )
 from collage_dsl.rules.condition import And, Compare, Constant, Dtype, Expression, Within
-from collage_dsl.rules.pattern import Binding, Call, Either, Operand, PatternCall, Reference, Repeat
+from collage_dsl.rules.pattern import Reference
 
 
 def no_match(pattern: Pattern, graph: Graph, at: str | None) -> str:
@@ -78,7 +69,7 @@ def _dtypes(condition: Expression) -> Iterator[tuple[str, ...]]:
 
 def _ends_otherwise(pattern: Pattern, graph: Graph, at: str | None) -> str:
     bindings = {binding.name: binding for binding in pattern.bindings}
-    ops = called_operators(Reference(pattern.result), bindings)
+    ops = operators_at(Reference(pattern.result), bindings)
     if at is None or not ops:
         return ""
     node = graph.nodes[graph.index(at)]
@@ -86,44 +77,3 @@ def _ends_otherwise(pattern: Pattern, graph: Graph, at: str | None) -> str:
         return ""
     what = f"a call of `{node.op}`" if node.form is Form.CALL else f"a {node.form.value}"
     return f"`{at}` is {what}, but a match of `{pattern.name}` ends with {listed(ops[:3])}"
-
-
-def called_operators(operand: Operand, bindings: Mapping[str, Binding]) -> tuple[str, ...]:
-    """
-    The operators of one of which `operand` is a call in every match; empty if it may be something
-    else.
-    """
-    match operand:
-        case Reference(name) if name in bindings:
-            return called_operators(bindings[name].value, bindings)
-        case Call(ops, kinds=(), optional=False):
-            return ops
-        case PatternCall(pattern, optional=False):
-            inside = {binding.name: binding for binding in pattern.bindings}
-            return called_operators(Reference(pattern.result), inside)
-        case Repeat(call, least) if least:
-            return called_operators(call, bindings)
-        case Either(choices):
-            found = [called_operators(choice, bindings) for choice in choices]
-            every = dict.fromkeys(op for ops in found for op in ops)
-            return tuple(every) if all(found) else ()
-        case _:
-            return ()
-
-
-def most_candidates(rule: FusionRule, graph: Graph) -> float:
-    """The most candidates of `rule` in `graph`, if each is one call; infinite for other rules."""
-    calls = [node for node in graph.nodes if node.form is Form.CALL]
-    match rule:
-        case OpCallByKind(kinds):
-            return sum(node.kind in kinds for node in calls)
-        case OpPredicate(_, ops):
-            return sum(not ops or node.op in ops for node in calls)
-        case Tagged(_, inner) | OnlyValid(inner) | OnlyVariants(inner):
-            return most_candidates(inner, graph)
-        case Union(rules):
-            return sum(most_candidates(inner, graph) for inner in rules)
-        case Host():
-            return 0
-        case _:
-            return inf

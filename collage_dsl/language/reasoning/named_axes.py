@@ -29,7 +29,7 @@ def named_axes(ops: tuple[str, ...]) -> Iterator[Relation]:
             beyond = more.pop()
             of = "gives" if beyond else "takes"
             said = f"`{attribute}` of {{op}} names dimensions of what it {of}, each once"
-            yield Relation(said, again=partial(_axes, attribute, beyond), axes_of=of)
+            yield Relation(said, again=partial(_axes, attribute, beyond), axes_in=attribute)
     if all(op in _NORMS_OF_CHANNELS for op in ops):
         said = "`axes` of {op} does not name the axis of the channels"
         yield Relation(said, again=_without_channels)

@@ -25,15 +25,15 @@ class Relation:
 
     `once` adds what always holds, `again` what follows from facts that are known by then. An
     absent optional call stands for its first operand; `if_absent` says that the relation holds
-    then too. Others are left out for optional calls. One that is about the axes that an attribute
-    names has `axes_of`: "takes" or "gives", for what has these axes.
+    then too. Others are left out for optional calls. `axes_in` is the attribute whose axes it is
+    about, if it is about axes.
     """
 
     says: str
     once: Apply | None = None
     again: Apply | None = None
     if_absent: bool = False
-    axes_of: str = ""
+    axes_in: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,8 @@ def usual_elements(called: Called, asked: Collection[str]) -> Iterator[tuple[Exp
     for known, names, operator, words in _USUAL:
         for name in names if known.issuperset(ops) else ():
             if name in given:
-                least = Compare(operator, Min(given[name]), Constant(0))
-                yield least, words.format(op=f"`{ops[0]}`")
+                condition = Compare(operator, Min(given[name]), Constant(0))
+                yield condition, words.format(op=f"`{ops[0]}`")
     match [numbers.get(operand) for operand in called.operands]:
         case [_, Number(low), Number(high)] if set(ops) == {"clip"}:
             words = f"`clip` takes the lower bound first, {high:g} before {low:g}"

@@ -10,8 +10,9 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings, count, listed
 from collage_dsl.language.reasoning.effects import absent
 from collage_dsl.language.reasoning.extent import Extent, extent
-from collage_dsl.language.reasoning.in_graph import most_candidates, no_match
+from collage_dsl.language.reasoning.in_graph import no_match
 from collage_dsl.language.reasoning.largest import largest
+from collage_dsl.language.reasoning.most_candidates import most_candidates
 from collage_dsl.language.reasoning.pattern_shape import called
 from collage_dsl.language.reasoning.smallest import smallest
 from collage_dsl.language.resolve.answers import Asked, contradicted, wanted

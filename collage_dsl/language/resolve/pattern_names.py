@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, there_are
 from collage_dsl.language.messages.hints import did_you_mean
-from collage_dsl.language.reasoning.in_graph import called_operators
+from collage_dsl.language.reasoning.always import operators_at
 from collage_dsl.language.reasoning.pattern_shape import calls
 from collage_dsl.language.resolve.dimensions import Dimensions
 from collage_dsl.language.resolve.reserved import reserved
@@ -139,7 +139,7 @@ class Names:
             case Either(choices):
                 return all(map(self.is_result_of, choices))
             case PatternCall():
-                return bool(called_operators(operand, self.bindings))
+                return bool(operators_at(operand, self.bindings))
             case _:
                 return False
 
@@ -159,7 +159,7 @@ class Names:
         The operators of one of which the value `name` is a call in every match; empty if it may be
         something else.
         """
-        return called_operators(Reference(name), self.bindings)
+        return operators_at(Reference(name), self.bindings)
 
     def calls(self) -> Iterator[Call]:
         for binding in self.bindings.values():

@@ -1,0 +1,33 @@
+"""How much a rule proposes in a graph that is known."""
+
+from math import inf
+
+from collage_dsl.graph import Form, Graph
+from collage_dsl.rules import (
+    FusionRule,
+    Host,
+    OnlyValid,
+    OnlyVariants,
+    OpCallByKind,
+    OpPredicate,
+    Tagged,
+    Union,
+)
+
+
+def most_candidates(rule: FusionRule, graph: Graph) -> float:
+    """The most candidates of `rule` in `graph`, if each is one call; infinite for other rules."""
+    calls = [node for node in graph.nodes if node.form is Form.CALL]
+    match rule:
+        case OpCallByKind(kinds):
+            return sum(node.kind in kinds for node in calls)
+        case OpPredicate(_, ops):
+            return sum(not ops or node.op in ops for node in calls)
+        case Tagged(_, inner) | OnlyValid(inner) | OnlyVariants(inner):
+            return most_candidates(inner, graph)
+        case Union(rules):
+            return sum(most_candidates(inner, graph) for inner in rules)
+        case Host():
+            return 0
+        case _:
+            return inf
