@@ -183,7 +183,7 @@ def _valued(
 ) -> Iterator[Attribute]:
     type_ = operator.attrs[name]
     plain = [_short(value) for value in usual if value is not None]
-    named = list(state.known.numbers)
+    named = list(state.numbers)
     match type_:
         case "bool":
             options: list[Value] = [v for v in (*plain, True, False) if isinstance(v, bool)]
@@ -226,12 +226,12 @@ def _lists(
 ) -> Iterator[Value]:
     """Lists of numbers that facts allow, as a whole and each element."""
     found: dict[Value, None] = {}
-    named = [v for v in state.known.numbers if isinstance(v, tuple) and all(map(_is_number, v))]
+    named = [v for v in state.numbers if isinstance(v, tuple) and all(map(_is_number, v))]
     listed = [v for v in values.allowed or () if v in values]
     stored = stored_length(operator, name)
     whole: list[Value] = [v for v in (*usual, *sorted(listed, key=str), *named) if v in values]
     if type_ == "int|ints":
-        whole += [v for v in state.known.numbers if type(v) is int and v in values]
+        whole += [v for v in state.numbers if type(v) is int and v in values]
     for value in whole:
         if not isinstance(value, tuple) and type_ != "int|ints":
             value = (value,)
@@ -282,7 +282,7 @@ def _element(
     values = state.facts.of(Each(term))
     for index in (at, at - length):
         values = values.meet(state.facts.of(Item(term, index)))
-    named = [v for v in state.known.numbers if _is_number(v)]
+    named = [v for v in state.numbers if _is_number(v)]
     usual: list[Value] = [default, 1, 0, 2, 3, *named]
     if type_ == "floats":
         return [float(v) for v in some_of(values, usual) if _is_number(v)]

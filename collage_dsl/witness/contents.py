@@ -85,7 +85,7 @@ def _options(state: State, name: str, end: type[Min] | type[Max], node: Node) ->
     values = state.facts.of(end(name)).meet(state.facts.of(ValueOf(name)))
     if state.facts.of(end(name)).is_empty or values.is_empty:
         values = state.facts.of(end(name))
-    named = [v for v in state.known.numbers if isinstance(v, int | float) and v not in _USUAL]
+    named = [v for v in state.numbers if isinstance(v, int | float) and v not in _USUAL]
     solved = [*_solved(state, name)]
     near = [v + d for v in named for d in (1, -1)]
     found = some_of(values, [*solved, *_USUAL, *named, *near])

@@ -6,8 +6,10 @@ from random import Random
 
 from collage_dsl.graph import Graph
 from collage_dsl.language.graphs.graph_text import parse_graph
-from collage_dsl.language.reasoning.domain import COUNT, NATURAL
+from collage_dsl.language.reasoning.domain import COUNT, NATURAL, is_infinite
+from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.write.graph_printer import format_graph
+from collage_dsl.rules.condition import DimAt, Value
 from collage_dsl.rules.matcher import matches
 from collage_dsl.rules.parts import asks_predicates
 from collage_dsl.rules.pattern import Pattern
@@ -100,7 +102,9 @@ def _found(
     for way, said in ways:
         share = Budget(max(80, budget.left // len(ways)))
         before = share.left
-        for state in _solved(State(known, way, said, share, random, is_empty_allowed)):
+        numbers = tuple(dict.fromkeys((*known.numbers, *_dimensions(way))))
+        first = State(known, way, said, share, random, is_empty_allowed, numbers)
+        for state in _solved(first):
             for graph in graphs(state):
                 shown = _verified(pattern, graph)
                 if shown is not None:
@@ -111,6 +115,14 @@ def _found(
         if budget.left <= 0:
             break
     return None
+
+
+def _dimensions(facts: Facts) -> Iterator[Value]:
+    """The least and the greatest dimension that the facts leave on an axis, if they are asked."""
+    for term, values in facts.values.items():
+        if isinstance(term, DimAt):
+            least, most = values.bounds()
+            yield from (int(end) for end in (least, most) if not is_infinite(end) and end > 1)
 
 
 Step = Callable[[State], Iterator[State]]

@@ -75,7 +75,7 @@ def _usual_lists(state: State, name: str, usual: tuple[int, ...]) -> Iterator[tu
     for length in state.ordered([*lengths]):
         for _ in range(_MOST_LISTS):
             known = [state.facts.of(DimAt(name, axis)) for axis in range(int(str(length)))]
-            named = [n for n in state.known.numbers if type(n) is int]
+            named = [n for n in state.numbers if type(n) is int]
             rows = [state.ordered(some_of(values, (*usual, *named))) for values in known]
             if all(rows):
                 yield tuple(row[0] for row in rows if isinstance(row[0], int))

@@ -29,6 +29,7 @@ from collage_dsl.witness.tape import Tape
 
 MOST_PARTS = 2_000
 
+_WRITTEN = (("list",), ("number",))
 _NO_TENSOR = TupleOf | Number | ListOf
 
 
@@ -50,6 +51,9 @@ class Part:
     frame: int = 0
     name: str = ""
     """That of the parameter or the equation, if it has one in the outermost pattern."""
+
+    is_literal: bool = False
+    """Whether it is a list or a number, of which the pattern says nothing."""
 
     @property
     def is_inside(self) -> bool:
@@ -124,7 +128,7 @@ class Reading:
                 if optional and self.tape.choose(2):
                     return self.read(use, inner[0])
                 op = self.one_of(called_operators(operand))
-                of = tuple(self.read(use, each) for each in inner)
+                of = tuple(self.operand(use, op, at, each) for at, each in enumerate(inner))
                 may_turn = is_commutative(op) and len(of) == 2 and not operand.ordered
                 if may_turn and self.tape.rarely(1):
                     of = of[::-1]
@@ -152,9 +156,19 @@ class Reading:
             case Either(choices):
                 return self.read(use, choices[self.tape.choose(len(choices))])
 
+    def operand(self, use: int, op: str, place: int, operand: Operand) -> int:
+        """The part that a call of `op` takes at `place`. A list and a number are of one call."""
+        if isinstance(operand, Anything) and operators()[op].takes[place : place + 1] in _WRITTEN:
+            return self.add(Part(frame=use, is_literal=True))
+        return self.read(use, operand)
+
     def anything(self, use: int) -> int:
         """A value of its own, as a rule; it may also be one that is there already."""
-        there = [at for at, part in enumerate(self.parts) if not isinstance(part.says, _NO_TENSOR)]
+        there = [
+            at
+            for at, part in enumerate(self.parts)
+            if not (part.is_literal or isinstance(part.says, _NO_TENSOR))
+        ]
         chosen = self.tape.rarely(len(there))
         return there[chosen - 1] if chosen else self.add(Part(frame=use))
 
@@ -207,7 +221,7 @@ class Reading:
             op = self.one_of(path_operators(path.ops, path.kinds))
             operands = operators()[op].operands or ("x",)
             more = len(operands) - operators()[op].optional - 1
-            others = tuple(self.anything(use) for _ in range(more))
+            others = tuple(self.operand(use, op, 1 + at, Anything()) for at in range(more))
             says = Call(path.ops, (Anything(),) * (1 + more), kinds=path.kinds)
             turned = more == 1 and self.tape.rarely(1)
             of = (*others, value) if turned else (value, *others)

@@ -43,6 +43,8 @@ class State:
     """Shuffles alternatives, if there is one."""
     is_empty_allowed: bool = False
     """Whether tensors may have no elements."""
+    numbers: tuple[Value, ...] = ()
+    """The plain values that conditions name, and the ends of what they leave of dimensions, each once."""
     nodes: tuple[Node, ...] = ()
     attributes: Mapping[int, Mapping[str, Attribute]] = field(default_factory=dict)
 
@@ -55,7 +57,7 @@ class State:
         if self.random is not None:
             self.random.shuffle(found)
             if self.random.random() < 0.5:
-                found.sort(key=lambda value: value not in self.known.numbers)
+                found.sort(key=lambda value: value not in self.numbers)
         return found
 
     def room(self, term: Term) -> Number:

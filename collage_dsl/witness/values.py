@@ -33,7 +33,7 @@ def dims(state: State, axis: DimAt) -> list[Value]:
 def _whole(
     state: State, values: Values, usual: Iterable[int], least: int, most: int
 ) -> list[Value]:
-    named = [n for n in state.known.numbers if isinstance(n, int) and not isinstance(n, bool)]
+    named = [n for n in state.numbers if isinstance(n, int) and not isinstance(n, bool)]
     near = [n + d for n in named for d in (0, 1, -1)]
     found = [*usual, *near] if len(values.allowed or ()) != 1 else []
     return [n for n in some_of(values, found) if isinstance(n, int) and least <= n <= most]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from collage_dsl.graph import OpaqueType, TensorType, TupleType, Type
 from collage_dsl.graph.operators import Operator
-from collage_dsl.graph.types import short_dtype, tensors
+from collage_dsl.graph.types import long_dtype, short_dtype, tensors
 from collage_dsl.language.messages.findings import listed
 
 _LITERALS = {"string": "a text", "scalars": "a list", "shape": "a list"}
@@ -35,4 +35,4 @@ def _sort(type_: Type) -> str:
         case TupleType():
             return "a tuple"
         case OpaqueType(what):
-            return _LITERALS.get(what, "")
+            return "a number" if long_dtype(what) else _LITERALS.get(what, "")
