@@ -6,6 +6,7 @@ import pytest
 
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.language import check, load, read, to_text
+from collage_dsl.language.loading import imported
 
 TARGET = "target t on llvm { rules dfpattern(p); }"
 
@@ -75,6 +76,37 @@ def test_files_that_import_each_other_are_refused(tmp_path: Path, second: str) -
     assert found.code == "E0804"
     assert "import" in found.notes[0].message
     assert codes(tmp_path / "b.collage") == (["E0802"] if second == "b" else ["E0804"])
+
+
+@pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "b", "a"), ("b", "a", "c")])
+def test_files_checked_together_have_the_findings_that_each_has_alone(
+    tmp_path: Path, order: tuple[str, ...]
+) -> None:
+    write(
+        tmp_path,
+        a='import "b.collage" as b; pattern p(x) { y = b.f(x); yield y; }',
+        b='import "a.collage" as a; pattern f(x) { y = a.p(x); yield y; }',
+        c='import "b.collage" as b; pattern p(x) { y = b.f(x); yield y; }',
+    )
+    files = [read(tmp_path / f"{name}.collage") for name in order]
+    library = imported()
+
+    assert [check(each, library=library) for each in files] == [check(each) for each in files]
+
+
+def test_files_checked_together_read_an_import_once(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        a='import "c.collage" as c; pattern p(x) { y = c.f(x); yield y; }',
+        b='import "c.collage" as c; pattern p(x) { y = c.f(exp(x)); yield y; }',
+        c="pattern f(x) { y = nn.relu(x); yield y; }",
+    )
+    library = imported()
+    assert check(read(tmp_path / "a.collage"), library=library) == ()
+    write(tmp_path, c="pattern f(x) { y = nothing(x); yield y; }")
+
+    assert check(read(tmp_path / "b.collage"), library=library) == ()
+    assert codes(tmp_path / "b.collage") == ["E0804"]
 
 
 def test_a_chain_of_imports_is_not_long(tmp_path: Path) -> None:

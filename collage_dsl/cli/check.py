@@ -12,7 +12,9 @@ from collage_dsl.cli.output import complain, tell, write
 from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.engine.tables import registered_tables
 from collage_dsl.language import UnreadableError, check
+from collage_dsl.language.loading import imported
 from collage_dsl.language.messages.fixes import applied
+from collage_dsl.language.resolve.imports import Library
 from collage_dsl.printable import printable
 from collage_dsl.scratch import replacement
 from collage_dsl.source import Source
@@ -46,13 +48,15 @@ def check_files(given: Given, options: Options) -> int:
     failing: set[Diagnostic] = set()
     read: list[Path] = []
     configs = Configs()
+    libraries: _Libraries = {}
     for file in given.files(configs):
         config = configs.of(given.named(file)).instead(options.select, options.ignore)
         try:
             source = given.read(file)
             if options.fix:
                 source = _fixed(source, file, given.named(file), config, options)
-            shown = _found(source, given.named(file), config, options)
+                libraries.clear()  # others may import the file
+            shown = _found(source, given.named(file), config, options, libraries)
         except UnreadableError as problem:
             complain(problem)
             unreadable = True
@@ -71,10 +75,18 @@ def check_files(given: Given, options: Options) -> int:
     return WRONG if failing and not options.exit_zero else 0
 
 
-def _found(source: Source, named: Path, config: Config, options: Options) -> list[Diagnostic]:
-    tables = registered_tables(allow_extern=options.allow_extern)
+_Libraries = dict[tuple[Path, ...], Library]
+"""The files that have been imported, by the folders where imports are searched."""
+
+
+def _found(
+    source: Source, named: Path, config: Config, options: Options, libraries: _Libraries
+) -> list[Diagnostic]:
     search = (*options.search, *config.path)
-    found = check(source, search, folder=named.parent, tables=tables)
+    if search not in libraries:
+        tables = registered_tables(allow_extern=options.allow_extern)
+        libraries[search] = imported(search, tables=tables)
+    found = check(source, folder=named.parent, library=libraries[search])
     return [diagnostic for diagnostic in found if config.shows(diagnostic.code, named)]
 
 
@@ -82,7 +94,7 @@ def _fixed(source: Source, file: Path, named: Path, config: Config, options: Opt
     """The text of `file` after all fixes of its findings, which is written to the file."""
     fixed = source
     for _ in range(_MOST_ROUNDS):  # a fix may uncover another mistake
-        found = _found(fixed, named, config, options)
+        found = _found(fixed, named, config, options, {})
         text = applied(fixed.text, [each.fix for each in found if each.fix is not None])
         if text == fixed.text:
             break

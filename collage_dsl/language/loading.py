@@ -59,9 +59,11 @@ def load_contents(
     findings = Findings()
     contents = Contents({})
     with findings.limited():
-        contents = _contents(source, findings, _library(search, tables), folder)
+        contents = _contents(source, findings, imported(search, tables=tables), folder)
     findings.raise_errors()
-    return contents
+    from collage_dsl.language.write.linking import with_distinct_names  # no check needs it
+
+    return replace(contents, specs=with_distinct_names(contents.specs))
 
 
 def patterns(
@@ -101,7 +103,7 @@ def definitions(
     RuleError with the errors that an import would report.
     """
     findings = Findings()
-    library = _library(search, tables)
+    library = imported(search, tables=tables)
     found_at: Path | None = Path(path)
     if not Path(path).is_file():
         said = Span(Source("<import>", str(path)), 0, len(str(path)))
@@ -130,13 +132,17 @@ def check(
     folder: Path | None = None,
     texts: Mapping[Path, str] | None = None,
     tables: Tables = only_shipped,
+    library: Library | None = None,
 ) -> tuple[Diagnostic, ...]:
     """
     Every error and warning about `source`, in file order. Imports are searched in `folder`, or
     else beside the file that the source is named after, and then where `load` searches. `texts`
-    has the contents of files that are being edited.
+    has the contents of files that are being edited. A `library` (see `imported`) has folders, texts
+    and tables of its own.
     """
-    return check_contents(source, search, folder=folder, texts=texts, tables=tables)[0]
+    return check_contents(
+        source, search, folder=folder, texts=texts, tables=tables, library=library
+    )[0]
 
 
 def check_contents(
@@ -147,15 +153,16 @@ def check_contents(
     texts: Mapping[Path, str] | None = None,
     tables: Tables = only_shipped,
     parsed: Parsed | None = None,
+    library: Library | None = None,
 ) -> tuple[tuple[Diagnostic, ...], Mapping[str, Pattern]]:
     """
     Like `check`, with the patterns that are right, by name. `parsed` spares parsing `source` again.
     """
     findings = Findings()
     found: Mapping[str, Pattern] = {}
-    library = _library(search, tables, texts or {})
+    library = library or imported(search, tables=tables, texts=texts or {})
     with uncollected(), findings.limited():
-        found = _contents(source, findings, library, folder, parsed).patterns
+        found = _contents(source, findings, library.for_another(), folder, parsed).patterns
     return without_too_many(without_ignored(source, findings.in_order())), found
 
 
@@ -174,9 +181,16 @@ def read(path: str | Path, name: str | None = None) -> Source:
     raise UnreadableError(f"cannot read {path}: {why}")
 
 
-def _library(
-    search: Sequence[str | Path], tables: Tables, texts: Mapping[Path, str] = MappingProxyType({})
+def imported(
+    search: Sequence[str | Path] = (),
+    *,
+    tables: Tables = only_shipped,
+    texts: Mapping[Path, str] = MappingProxyType({}),
 ) -> Library:
+    """
+    The files that others import, none yet. Calls of `check` that are given the same ones read each
+    of them once, while no file changes.
+    """
     folders = (*map(Path, search), shipped_folder("specs"))
     return Library(folders, _exports, texts=texts, tables=tables)
 
@@ -197,12 +211,7 @@ def _contents(
     if path is not None:
         library.active.append(path.resolve())
         folder = folder or path.parent
-    contents = FileChecker(file, findings, library, folder).run()
-    if not any(isinstance(item, ast.Import) for item in file.items):
-        return contents
-    from collage_dsl.language.write.linking import with_distinct_names  # few files need it
-
-    return replace(contents, specs=with_distinct_names(contents.specs))
+    return FileChecker(file, findings, library, folder).run()
 
 
 def _path_of(source: Source) -> Path | None:

@@ -223,7 +223,7 @@ class Reading:
             more = len(operands) - operators()[op].optional - 1
             others = tuple(self.operand(use, op, 1 + at, Anything()) for at in range(more))
             says = Call(path.ops, (Anything(),) * (1 + more), kinds=path.kinds)
-            turned = more == 1 and self.tape.rarely(1)
+            turned = operators()[op].takes[1:] == ("tensor",) and self.tape.rarely(1)
             of = (*others, value) if turned else (value, *others)
             value = self.add(Part(says, of, op, use))
         return value

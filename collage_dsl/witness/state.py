@@ -44,7 +44,7 @@ class State:
     is_empty_allowed: bool = False
     """Whether tensors may have no elements."""
     numbers: tuple[Value, ...] = ()
-    """The plain values that conditions name, and the ends of what they leave of dimensions, each once."""
+    """Plain values that conditions name, and the ends of what they leave of dimensions."""
     nodes: tuple[Node, ...] = ()
     attributes: Mapping[int, Mapping[str, Attribute]] = field(default_factory=dict)
 

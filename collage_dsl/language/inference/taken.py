@@ -8,15 +8,17 @@ from collage_dsl.graph.types import long_dtype, short_dtype, tensors
 from collage_dsl.language.messages.findings import listed
 
 _LITERALS = {"string": "a text", "scalars": "a list", "shape": "a list"}
+_SORTS = ("tensor", "tuple", "list", "number")
 _MOST_LISTED = 4
 
 
 def refused(operator: Operator, types: Sequence[Type]) -> str:
     """Why TVM refuses a call with operands of these types; empty if it may take them."""
     for at, (name, type_) in enumerate(zip(operator.operands or (), types, strict=False)):
-        takes, given = operator.takes[at : at + 1], _sort(type_)
-        if takes in (("tensor",), ("tuple",)) and given and given != f"a {takes[0]}":
-            return f"`{operator.name}` takes a {takes[0]} for `{name}`, not {given}"
+        takes = operator.takes[at] if at < len(operator.takes) else "any"
+        given = _sort(type_)
+        if takes in _SORTS and given and given != f"a {takes}":
+            return f"`{operator.name}` takes a {takes} for `{name}`, not {given}"
         accepted = operator.accepts.get(name, ())
         for tensor in tensors(type_):
             dtype = short_dtype(tensor.dtype)

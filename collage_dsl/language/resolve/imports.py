@@ -55,7 +55,7 @@ class Exports:
 @dataclass(slots=True)
 class Library:
     """
-    The files that have been imported, each read once.
+    The files that have been imported, each read once, for one file or for one after the other.
 
     A path is relative to the file that contains it, or else to one of the folders in `search`.
     """
@@ -69,6 +69,15 @@ class Library:
     tables: Tables = only_shipped
     imported_tables: dict[str, Table] = field(default_factory=dict)
     """Kept, because the depths of patterns are known by identity."""
+
+    def for_another(self) -> "Library":
+        """
+        The same, for a file that is checked next. An imported file with errors is read again: they
+        may be those of a chain of imports that began with the last file.
+        """
+        self.active.clear()
+        self.loaded = {path: each for path, each in self.loaded.items() if not each.errors}
+        return self
 
     def exports(
         self, written: ast.Import, folder: Path | None, findings: Findings

@@ -17,7 +17,7 @@ from lark import Lark
 from lark.grammar import Rule
 from lark.lexer import TerminalDef
 
-from collage_dsl.language.syntax.placed import Placed, place_trees
+from collage_dsl.language.syntax.placed import Placed, place_trees, share_rules
 from collage_dsl.resources import folder
 
 _OPTIONS = {
@@ -45,6 +45,7 @@ def parser(start: str) -> Lark:
     tables["data"]["options"]["tree_class"] = Placed
     made = Lark.load(tables)
     place_trees(made)
+    share_rules(made)
     return made
 
 
