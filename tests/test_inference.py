@@ -18,7 +18,7 @@ from hypothesis import settings
 from tvm import relax
 
 from collage_dsl.diagnostics import RuleError
-from collage_dsl.frontend.attributes import relax_attributes
+from collage_dsl.frontend.attributes import attributes_type, relax_attributes
 from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.frontend.to_relax import literal
@@ -217,6 +217,14 @@ def test_each_operator_has_the_type_that_tvm_infers_or_none_that_is_known() -> N
             left.add(name)
 
     assert left == set(" ".join(lines("Operators whose results have no known shape")).split())
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name in relax_operators() if operators()[name].attrs)
+)
+def test_attributes_have_the_type_that_tvm_declares(name: str) -> None:
+    """TVM's inference of a call without them may end the process."""
+    assert attributes_type(name)
 
 
 @pytest.mark.parametrize("name", sorted(operators()))

@@ -23,6 +23,7 @@ _UNDECLARED: Mapping[str, str] = {
     "argmin": "relax.attrs.ArgmaxArgminAttrs",
     "matmul": "relax.attrs.MatmulAttrs",
     "bucketize": "relax.attrs.BucketizeAttrs",
+    "ccl.allgather": "relax.attrs.AllGatherAttrs",
 }
 
 

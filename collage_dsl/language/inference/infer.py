@@ -43,10 +43,12 @@ from collage_dsl.language.inference.onnx_calls import ONNX_RULES, by_rule, of_on
 from collage_dsl.language.inference.picking import (
     finding_largest,
     gathering_elements,
+    gathering_from_workers,
     gathering_slices,
     meshing,
     pixel_shuffle,
     repeating,
+    scattering_to_workers,
     tiling,
 )
 from collage_dsl.language.inference.scattering import (
@@ -320,6 +322,8 @@ _RULES: Mapping[str, Callable[[Call], Type]] = {
     **dict.fromkeys(("nn.group_norm", "nn.instance_norm"), _channel_norm),
     **dict.fromkeys(("argsort", "sort", "wrap_param"), like_first),
     **dict.fromkeys(("hint_on_device", "index_put", "to_vdevice"), like_first),
+    "ccl.allgather": gathering_from_workers,
+    "ccl.scatter_from_worker0": scattering_to_workers,
     **dict.fromkeys(("ccl.allreduce", "ccl.broadcast_from_worker0"), like_first),
     **dict.fromkeys(("grad.end_checkpoint", "grad.no_grad", "grad.start_checkpoint"), like_first),
     **{f"grad.{sort}_pool2d_backward": _like_second for sort in ("avg", "max")},

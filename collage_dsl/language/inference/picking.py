@@ -10,6 +10,7 @@ from collage_dsl.language.inference.shapes import (
     check_dtypes,
     closed,
     is_no_multiple,
+    listed,
     product,
     result,
     times,
@@ -36,6 +37,24 @@ def repeating(call: Call) -> Type:
         return result(call, (product((*shape, count)),))
     at = axis_in(axis, len(shape))
     return result(call, _with(shape, at, times(shape[at], count)))
+
+
+def gathering_from_workers(call: Call) -> Type:
+    """The tensors of all workers, one after the other along the first axis."""
+    shape, count = call.shape(), call.whole("num_workers")
+    if shape is None or count is None:
+        return unknown(call)
+    return result(call, _with(shape, 0, times(shape[0], count)))
+
+
+def scattering_to_workers(call: Call) -> Type:
+    """One of `num_workers` equal parts along an axis, which TVM counts from the front."""
+    shape, count, axis = call.shape(), call.whole("num_workers"), call.whole("axis")
+    if shape is None or count is None or axis is None:
+        return unknown(call)
+    if axis < 0 or is_no_multiple(shape[axis], count):
+        raise MismatchError(f"axis {axis} of {listed(shape)} has no {count} equal parts")
+    return result(call, _with(shape, axis, _parts(shape[axis], count)))
 
 
 def _parts(dim: Dim, number: int) -> Dim:

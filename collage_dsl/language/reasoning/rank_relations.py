@@ -58,9 +58,11 @@ _ALONG_AXIS = frozenset(
 _TAKES: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     **dict.fromkeys(_ALONG_AXIS, ((1, inf),)),
     "bucketize": ((0, inf), (1, 1)),
+    "ccl.allgather": ((1, inf),),
     "dynamic_strided_slice": ((0, inf), (1, 1), (1, 1), (1, 1)),
     "full_like": ((0, inf), (0, 0)),
     "gather_elements": ((1, inf),) * 2,
+    "gather_nd": ((0, inf), (1, inf)),
     "image.affine_grid": ((3, 3),),
     "nn.attention": ((4, 4),) * 3,
     "nn.attention_bias": ((4, 4),) * 4,
