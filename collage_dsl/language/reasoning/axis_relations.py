@@ -8,7 +8,7 @@ from math import inf
 
 from collage_dsl.language.reasoning.assuming import equate
 from collage_dsl.language.reasoning.differences import Difference
-from collage_dsl.language.reasoning.domain import between, divided_by, hull, one_of
+from collage_dsl.language.reasoning.domain import Values, between, divided_by, hull, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.knowing import count_elements, multiply
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
@@ -215,14 +215,29 @@ def _stacked(called: Called, facts: Facts) -> None:
     """The result of `stack` has an element along the axis for each of its tensors."""
     axis = (0,) if is_none(called, facts, "axis") else asked_list(called, facts, "axis")
     parts = called.names.tuples.get(called.operands[0])
+    if axis is None and parts is not None:
+        axis = _only_axis(facts, called.result, one_of((len(parts),)))
     if axis is not None and parts is not None:
         facts.narrow(DimAt(called.result, axis[0]), one_of((len(parts),)))
         for part in parts:
             _without(facts, called.result, part, axis)
 
 
+def _only_axis(facts: Facts, name: str, lengths: Values) -> tuple[int, ...] | None:
+    """The only axis with one of these lengths; None if there are several, or no rank is known."""
+    rank = facts.of(Rank(name)).only()
+    if not isinstance(rank, int):
+        return None
+    dims = (facts.of(DimAt(name, at)) for at in range(rank))
+    found = tuple(at for at, dim in enumerate(dims) if not dim.meet(lengths).is_empty)
+    facts.possible &= bool(found)
+    return found if len(found) == 1 else None
+
+
 def _one_hot(called: Called, facts: Facts) -> None:
     axis, depth = (asked_list(called, facts, name) for name in ("axis", "depth"))
+    if axis is None and depth is not None:
+        axis = _only_axis(facts, called.result, one_of(depth))
     if axis is None:
         return
     if depth is not None:
