@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from collage_dsl.graph import Attribute, Dim, OpaqueType, TensorType, TupleType, Type
 from collage_dsl.graph.operators import operators, without_code
@@ -17,7 +18,7 @@ from collage_dsl.language.inference.shapes import (
 )
 from collage_dsl.language.inference.standard_calls import is_standard, joined, standard_type
 from collage_dsl.language.reasoning.assuming import equate
-from collage_dsl.language.reasoning.domain import one_of
+from collage_dsl.language.reasoning.domain import Values, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_relations import lists_of
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
@@ -46,8 +47,12 @@ _NOT_OF_SHAPES = frozenset({"dtype", "out_dtype", "out_int32", "ret_type"})
 _COUNTS = frozenset({"depth", "groups", "num_groups"})
 """Attributes without which a shape can be inferred, although not all that they refuse is."""
 
-_MOST_WAYS = 8
+_MOST_WAYS = 40
 """A call is inferred for at most this many combinations of values of its attributes."""
+
+
+_MOST_AXES = 4
+"""All lists of axes are tried of so many at most."""
 
 
 _NAME = re.compile(r"\bd[0-9]+\b")
@@ -159,11 +164,30 @@ class _Part:
         attribute = self.called.attribute(name)
         values = self.facts.of(attribute)
         has_value = self.facts.of(Has(attribute.name)).only() is True
-        if name in operators()[self.op].may_be_none and not has_value:
+        may_be_none = name in operators()[self.op].may_be_none and not has_value
+        if values.allowed is None and name in operators()[self.op].axes:
+            axes = self.axes(name, values)
+            return [*axes, None] if axes and may_be_none else axes
+        if may_be_none:
             return []
         texts = operators()[self.op].values.get(name, ()) if self.op in without_code() else ()
         allowed = texts if values.allowed is None else values.allowed
         return sorted((value for value in allowed if value in values), key=str)
+
+    def axes(self, name: str, values: Values) -> list[Attribute]:
+        """The axes, or the lists of axes, that an attribute may have; none if they are many."""
+        operator, first = operators()[self.op], self.types[0]
+        while isinstance(first, TupleType) and first.fields:
+            first = first.fields[0]
+        if not isinstance(first, TensorType) or first.shape is None:
+            return []
+        rank = len(first.shape) + operator.axes[name]
+        if operator.attrs[name] == "int":
+            both = (at if at in values else at - rank for at in range(rank))
+            return [at for at in both if at in values]
+        if operator.axes[name] or rank > _MOST_AXES:
+            return []
+        return [list_ for count in range(rank + 1) for list_ in combinations(range(rank), count)]
 
 
 def _type(call: Call) -> Type:
@@ -237,6 +261,7 @@ def _is_known(type_: Type) -> bool:
 
 
 def _has_one_of(facts: Facts, name: str, shapes: Sequence[Sequence[Dim]], dims: "_Dims") -> None:
+    shapes = [shape for shape in shapes if _may_be(facts, name, shape)]
     ranks = {len(shape) for shape in shapes}
     facts.narrow(Rank(name), one_of(ranks))
     if len(ranks) > 1:
@@ -249,6 +274,14 @@ def _has_one_of(facts: Facts, name: str, shapes: Sequence[Sequence[Dim]], dims: 
             facts.narrow(DimAt(name, axis), one_of(numbers))
         elif len(set(each)) == 1 and (found := dims.expression(each[0])) is not None:
             equate(facts, DimAt(name, axis), found)
+
+
+def _may_be(facts: Facts, name: str, shape: Sequence[Dim]) -> bool:
+    """Whether a value may have the rank and each of the known dimensions of a shape."""
+    known = ((axis, dim) for axis, dim in enumerate(shape) if isinstance(dim, int))
+    return len(shape) in facts.of(Rank(name)) and all(
+        dim in facts.of(DimAt(name, axis)) for axis, dim in known
+    )
 
 
 @dataclass(slots=True)
