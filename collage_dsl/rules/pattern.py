@@ -262,8 +262,15 @@ class Binding:
     value: Operand
 
 
+class _HashedOnce:
+    """The place of a hash that is kept. It is no field, so that no copy and no pickle has it."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(_HashedOnce):
     """
     A named pattern: the equations in order, the conditions on them, and the result.
 
@@ -286,6 +293,14 @@ class Pattern:
     anchor: str = ""
     """The name of the main operator, if the pattern gives one: `anchor k;`."""
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:  # what is known of patterns is kept by them: they are hashed often
+            found = hash((self.name, self.parameters, self.bindings, self.result, self.conditions))
+            object.__setattr__(self, "_hash", found)
+            return found
 
     def parameter(self, name: str) -> Parameter | None:
         return next((p for p in self.parameters if p.name == name), None)
