@@ -1,15 +1,25 @@
 """Tell whether each value of a pattern is a tensor, a tuple, a shape or a list."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import chain
 from typing import assert_never
 
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator, Taken, operators
 from collage_dsl.language.reasoning.kinds_of_calls import of_kinds
 from collage_dsl.language.reasoning.pattern_shape import always_there
-from collage_dsl.rules.condition import And, Attr, Compare, Constant, Expression, Value, Within
+from collage_dsl.rules.condition import (
+    And,
+    Attr,
+    Compare,
+    Constant,
+    Expression,
+    Rank,
+    Value,
+    Within,
+)
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -105,6 +115,15 @@ def taken(call: Call, at: int) -> Sort:
 
 
 @dataclass(frozen=True, slots=True)
+class _Use:
+    """A use of a name, which must be of that sort there. It may be part of every match."""
+
+    name: str
+    sort: Sort
+    always: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Sorts:
     """
     The values of one pattern. `called` has those of patterns that it calls, by `id`, as far as
@@ -116,6 +135,8 @@ class Sorts:
     known: dict[int, Sort] = field(default_factory=dict)
     """By the `id` of an operand."""
     names: dict[str, Sort] = field(default_factory=dict)
+    demanded: dict[str, Sort] = field(default_factory=dict)
+    """What the values that are bound must be, because of their uses."""
 
     @classmethod
     def of_pattern(cls, pattern: Pattern, called: dict[int, "Sorts"]) -> "Sorts":
@@ -127,43 +148,64 @@ class Sorts:
         return called[id(pattern)]
 
     def parameters(self) -> Mapping[str, Sort]:
-        """What parameters must be, because they are constants or every match uses them so."""
-        found: dict[str, Sort] = {p.name: Tensor() for p in self.pattern.parameters if p.constant}
-        always = always_there(
-            self.pattern.parameters, self.pattern.bindings, (self.pattern.result,)
-        )
-        for binding in self.pattern.bindings:
-            if binding.name in always:
-                for name, sort in self.uses(binding.value):
-                    found.setdefault(name, sort)
-        return {p.name: found.get(p.name) for p in self.pattern.parameters}
+        """What parameters must be, because they are constants or because of their uses."""
+        parameters, bindings = self.pattern.parameters, self.pattern.bindings
+        always = always_there(parameters, bindings, (self.pattern.result,))
+        results = (self.pattern.result, *self.pattern.others)
+        sure: dict[str, Sort] = {}
+        uses: dict[str, list[Sort]] = {result: [None] for result in results}
+        for binding in reversed(bindings):
+            name = binding.name
+            self.demanded[name] = sure.get(name) or reduce(common, uses.get(name, [None]))
+            found = self.uses(binding.value, self.demanded[name], always=name in always)
+            for use in reversed(tuple(found)):
+                uses.setdefault(use.name, []).append(use.sort)
+                if use.always and use.sort is not None:
+                    sure[use.name] = use.sort
+        sure |= {parameter.name: Tensor() for parameter in parameters if parameter.constant}
+        names = [parameter.name for parameter in parameters]
+        sorts = {name: sure.get(name) or reduce(common, uses.get(name, [None])) for name in names}
+        return {**sorts, **self.measured(sorts)} if Tuple() in sorts.values() else sorts
 
-    def uses(self, operand: Operand) -> Iterator[tuple[str, Sort]]:
-        """Names that occur however `operand` is matched, with what they must be there."""
+    def measured(self, found: Mapping[str, Sort]) -> Mapping[str, Sort]:
+        """The parameters that are tensors and no tuples, because the pattern says their ranks."""
+        asked = (where.condition for where in self.pattern.conditions)
+        ranks = (c.left for c in asked if isinstance(c, Compare))
+        names = (rank.of for rank in ranks if isinstance(rank, Rank))
+        return {name: Tensor() for name in names if isinstance(found.get(name), Tuple)}
+
+    def uses(self, operand: Operand, needed: Sort, *, always: bool) -> Iterator["_Use"]:
+        """
+        The uses of names in `operand`, which must be what is `needed`. They are `always` part of a
+        match, or only of some.
+        """
         match operand:
+            case Reference(name):
+                yield _Use(name, needed, always)
             case Call(operands=operands, optional=optional) | PatternCall(_, operands, optional):
-                for at, inner in enumerate(operands[:1] if optional else operands):
-                    needed = None if optional else self.needed(operand, at)
-                    if isinstance(inner, Reference) and needed is not None:
-                        yield inner.name, needed
-                    yield from self.uses(inner)
+                for at, inner in enumerate(operands):
+                    sort, is_there = self.needed(operand, at), always and not (optional and at)
+                    sort = common(sort, needed) if optional and at == 0 else sort
+                    yield from self.uses(inner, sort, always=is_there)
             case Flat(_, operands):
                 for inner in operands:
-                    if isinstance(inner, Reference):
-                        yield inner.name, Tensor()
-                    yield from self.uses(inner)
+                    yield from self.uses(inner, Tensor(), always=always)
             case TupleOf(fields):
                 for inner in fields:
-                    yield from self.uses(inner)
+                    yield from self.uses(inner, None, always=always)
             case TupleOfEach(inner) | PathFrom(_, inner):
-                yield from self.uses(inner)
+                yield from self.uses(inner, None, always=always)
             case FieldOf(inner):
-                if isinstance(inner, Reference):
-                    yield inner.name, Tuple()
-                yield from self.uses(inner)
-            case Repeat(call, least) if least:
-                yield from self.uses(call)
-            case Repeat() | Either() | Reference() | Anything() | Number() | ListOf():
+                yield from self.uses(inner, Tuple(), always=always)
+            case Repeat(call, least):
+                call = call if least else replace(call, optional=True)
+                yield from self.uses(call, needed, always=always)
+            case Either(choices):
+                found = [tuple(self.uses(one, needed, always=always)) for one in choices]
+                in_all = frozenset.intersection(*map(frozenset, found))
+                for use in chain.from_iterable(found):
+                    yield use if use in in_all else replace(use, always=False)
+            case Anything() | Number() | ListOf():
                 pass
             case _:
                 assert_never(operand)

@@ -124,9 +124,10 @@ class _Checker:
         is_there = certain and not call.optional
         for at, (operand, place) in enumerate(zip(call.operands, written.operands, strict=True)):
             needed = self.sorts.needed(call, at)
+            is_needed = is_there and not _may_be_absent(call, at)
             takes = f"{who} takes {needed}"
             self.refused_by_kinds(call, at, operand, place, written)
-            self.mismatch(takes, needed, operand, place, written, certain=is_there)
+            self.mismatch(takes, needed, operand, place, written, certain=is_needed)
             for one, there in _fields(operand, place) if isinstance(needed, Tuple) else ():
                 takes = f"{who} takes a tuple of tensors"
                 self.mismatch(takes, Tensor(), one, there, written, certain=is_there)
@@ -242,6 +243,11 @@ class _Checker:
                     self.findings.error("E0302", where.span, message, hint)
 
 
+def _may_be_absent(call: Call | PatternCall, at: int) -> bool:
+    """Whether what takes this operand may be absent in the pattern that is called."""
+    return isinstance(call, PatternCall) and call.pattern.parameters[at].optional
+
+
 def _fields(operand: Operand, written: ast.Operand) -> Iterator[Pair]:
     """What is written as the fields of a tuple."""
     match operand, written:
@@ -283,6 +289,8 @@ def _fix(needed: Sort, given: Sort, place: ast.Operand, call: ast.OperatorCall) 
     match needed, given:
         case Tensor(), Tuple() if isinstance(place, ast.TupleOfEach):
             return "`each` stands for a tuple, as `concat` and `stack` take it"
+        case Tensor(), Tuple() if isinstance(place, ast.TupleOf):
+            return f"give one tensor, such as `concat({text})`, which joins them"
         case Tensor(), Tuple():
             hint = f"write `{text}.0` for its first tensor"
             return Hint(hint, f"{text}.0") if isinstance(place, ast.Name) else hint
