@@ -68,6 +68,7 @@ def check_tuples(
     always = always_there(pattern.parameters, pattern.bindings, results)
     for binding in pattern.bindings:
         if binding.name in values:  # lists get names of their own
+            checker.forms(checker.sorts.demanded[binding.name], binding.value, values[binding.name])
             checker.operand(binding.value, values[binding.name], certain=binding.name in always)
     for where in pattern.conditions:
         checker.condition(where)
@@ -103,6 +104,7 @@ class _Checker:
                 self.field(self.sorts.of(inner), index, written, certain=certain)
                 self.result(self.sorts.most_results(inner), index, written, certain=certain)
                 self.field_of_kind(inner, index, written)
+                self.forms(Tuple(), inner, of)
                 self.operand(inner, of, certain=certain)
             case Repeat(call, least), ast.Repeat():
                 absent = replace(call, optional=call.optional or least == 0)
@@ -159,13 +161,45 @@ class _Checker:
     ) -> None:
         """Report an operand that is known to be something other than what is needed."""
         given = self.sorts.of(operand)
-        if needed is None or given is None or type(needed) is type(given):
+        self.forms(needed, operand, place)
+        if not _differ(needed, given):
             return
         if isinstance(needed, List) and isinstance(given, Shape):
             return  # `shape_to_tensor` takes both; else it is reported with the operand
         message = f"{takes}, but {quoted(place.span)} is {given}"
         hint = _fix(needed, given, place, call)
         self.report("E0312", place.span, message, hint, certain=certain)
+
+    def forms(self, needed: Sort, operand: Operand, written: ast.Operand) -> None:
+        """Report the forms of an operand that are not what is needed, where others may be."""
+        if needed is None or self.sorts.of(operand) is not None:
+            return
+        match operand, written:
+            case Either(choices), ast.Either(places):
+                for choice, place in zip(choices, places, strict=True):
+                    given = self.sorts.of(choice)
+                    self.forms(needed, choice, place)
+                    if _differ(needed, given):
+                        message = f"{quoted(place.span)} is {given}, but {needed} is needed here"
+                        is_tuple = isinstance(needed, Tensor) and isinstance(given, Tuple)
+                        hint = _first_of(place) if is_tuple else "remove this alternative"
+                        self.report("W0314", place.span, message, hint, certain=False)
+            case ((Call(optional=True) | PatternCall(optional=True)), ast.OperatorCall()):
+                self.presence(needed, operand, written)
+
+    def presence(self, needed: Sort, call: Call | PatternCall, written: ast.OperatorCall) -> None:
+        """Report an optional call that is never present, or never absent, because of its sort."""
+        who = f"`{written.operators[0].span.text}`"
+        present, absent = self.sorts.result(call), self.sorts.of(call.operands[0])
+        if _differ(needed, present):
+            message = f"{who} gives {present}, but {needed} is needed here"
+            hint = _with_and_without(written) if isinstance(present, Tuple) else "remove this call"
+            self.report("W0314", written.span, message, hint, certain=False)
+        elif _differ(needed, absent):
+            message = f"{who} is never absent: without it, {quoted(written.operands[0].span)} is "
+            message += f"{absent}, but {needed} is needed here"
+            hint = _with_and_without(written) if isinstance(present, Tuple) else "remove `?`"
+            self.findings.warning("W0314", written.span, message, hint)
 
     def refused_by_kinds(
         self,
@@ -243,6 +277,18 @@ class _Checker:
                     self.findings.error("E0302", where.span, message, hint)
 
 
+def _differ(needed: Sort, given: Sort) -> bool:
+    """Whether it is known that what is given is not what is needed."""
+    return needed is not None and given is not None and type(needed) is not type(given)
+
+
+def _with_and_without(call: ast.OperatorCall) -> str:
+    """A hint to write an optional call that gives a tuple as two alternatives."""
+    name, text = call.operators[0].span.text, _text(call)
+    text = text.replace("?(", "(", 1) if text.startswith(name) else f"{name}(…)"
+    return f"`({text}.0 | {_text(call.operands[0])})` is a tensor with this call and without it"
+
+
 def _may_be_absent(call: Call | PatternCall, at: int) -> bool:
     """Whether what takes this operand may be absent in the pattern that is called."""
     return isinstance(call, PatternCall) and call.pattern.parameters[at].optional
@@ -283,17 +329,10 @@ def _of_any_value(condition: Condition) -> Iterator[Condition]:
 
 
 def _fix(needed: Sort, given: Sort, place: ast.Operand, call: ast.OperatorCall) -> str:
-    text = quoted(place.span, "").strip("`") or "…"
-    if isinstance(place, ast.Repeat | ast.TupleOfEach | ast.PathFrom):
-        text = f"({text})"
+    text = _text(place)
     match needed, given:
-        case Tensor(), Tuple() if isinstance(place, ast.TupleOfEach):
-            return "`each` stands for a tuple, as `concat` and `stack` take it"
-        case Tensor(), Tuple() if isinstance(place, ast.TupleOf):
-            return f"give one tensor, such as `concat({text})`, which joins them"
         case Tensor(), Tuple():
-            hint = f"write `{text}.0` for its first tensor"
-            return Hint(hint, f"{text}.0") if isinstance(place, ast.Name) else hint
+            return _first_of(place)
         case Tensor(), Shape():
             return f"`shape_to_tensor({text})` is a tensor"
         case _, List():
@@ -301,3 +340,22 @@ def _fix(needed: Sort, given: Sort, place: ast.Operand, call: ast.OperatorCall) 
         case Tuple(), _:
             return f"write `{call.operators[0].span.text}(({text}, …))`"
     return ""
+
+
+def _first_of(place: ast.Operand) -> str:
+    """A hint to make a tensor of a tuple."""
+    text = _text(place)
+    match place:
+        case ast.TupleOfEach():
+            return "`each` stands for a tuple, as `concat` and `stack` take it"
+        case ast.TupleOf():
+            return f"give one tensor, such as `concat({text})`, which joins them"
+        case _:
+            hint = f"write `{text}.0` for its first tensor"
+            return Hint(hint, f"{text}.0") if isinstance(place, ast.Name) else hint
+
+
+def _text(place: ast.Operand) -> str:
+    text = quoted(place.span, "").strip("`") or "…"
+    is_open = isinstance(place, ast.Repeat | ast.TupleOfEach | ast.PathFrom)
+    return f"({text})" if is_open else text
