@@ -114,6 +114,12 @@ def taken(call: Call, at: int) -> Sort:
     return reduce(common, (TAKEN.get(takes[at]) if at < len(takes) else None for takes in known))
 
 
+def taken_on(path: PathFrom) -> Sort:
+    """What all operators of a path take from it, each at every place; None for those of a kind."""
+    words = [word for op in path.ops for word in operators()[op].takes or ("any",)]
+    return None if path.kinds else reduce(common, map(TAKEN.get, words))
+
+
 @dataclass(frozen=True, slots=True)
 class _Use:
     """A use of a name, which must be of that sort there. It may be part of every match."""
@@ -193,8 +199,12 @@ class Sorts:
             case TupleOf(fields):
                 for inner in fields:
                     yield from self.uses(inner, None, always=always)
-            case TupleOfEach(inner) | PathFrom(_, inner):
+            case TupleOfEach(inner):
                 yield from self.uses(inner, None, always=always)
+            case PathFrom(_, inner, least):
+                sort = taken_on(operand)
+                sort = sort if least else common(sort, needed)
+                yield from self.uses(inner, sort, always=always)
             case FieldOf(inner):
                 yield from self.uses(inner, Tuple(), always=always)
             case Repeat(call, least):
@@ -247,7 +257,10 @@ class Sorts:
                 return Tensor()
             case ListOf():
                 return List()
-            case Anything() | PathFrom():
+            case PathFrom(_, origin, least):
+                result = self.result(last_call(operand))
+                return result if least else common(self.of(origin), result)
+            case Anything():
                 return None
             case _:
                 assert_never(operand)
@@ -289,6 +302,15 @@ class Sorts:
                 return _by_attribute(operator.name, call)
             case _:
                 assert_never(operator.gives)
+
+
+def last_call(path: PathFrom) -> Call:
+    """A call of one of the operators of a path, of which nothing but the operator is known."""
+    return Call(path.ops, (_ANYTHING,), kinds=path.kinds)
+
+
+_ANYTHING = Anything()
+"""One for all, because what is known of operands is remembered by their `id`."""
 
 
 def _field(of: Sort, index: int) -> Sort:

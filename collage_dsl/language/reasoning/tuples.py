@@ -6,6 +6,7 @@ from dataclasses import replace
 from collage_dsl.language.messages.findings import Findings, listed, quoted
 from collage_dsl.language.messages.hints import Hint, write
 from collage_dsl.language.reasoning.absence import can_hold
+from collage_dsl.language.reasoning.path_sorts import check_path
 from collage_dsl.language.reasoning.pattern_shape import always_there
 from collage_dsl.language.reasoning.sorts_of_values import (
     List,
@@ -114,6 +115,8 @@ class _Checker:
                 for one, place in zip(fields, places, strict=True):
                     self.operand(one, place, certain=certain)
             case PathFrom(_, inner), ast.PathFrom(origin=place):
+                known = self.sorts, self.report, self.findings
+                check_path(operand, written, *known, certain=certain)
                 self.operand(inner, place, certain=certain)
             case TupleOfEach(inner), ast.TupleOfEach(field=place):
                 self.operand(inner, place, certain=certain)
@@ -164,8 +167,6 @@ class _Checker:
         self.forms(needed, operand, place)
         if not _differ(needed, given):
             return
-        if isinstance(needed, List) and isinstance(given, Shape):
-            return  # `shape_to_tensor` takes both; else it is reported with the operand
         message = f"{takes}, but {quoted(place.span)} is {given}"
         hint = _fix(needed, given, place, call)
         self.report("E0312", place.span, message, hint, certain=certain)
@@ -279,7 +280,10 @@ class _Checker:
 
 def _differ(needed: Sort, given: Sort) -> bool:
     """Whether it is known that what is given is not what is needed."""
-    return needed is not None and given is not None and type(needed) is not type(given)
+    if needed is None or given is None or type(needed) is type(given):
+        return False
+    # `shape_to_tensor` takes both; for others, it is reported with the operand.
+    return not (isinstance(needed, List) and isinstance(given, Shape))
 
 
 def _with_and_without(call: ast.OperatorCall) -> str:
