@@ -220,6 +220,7 @@ class PathFrom:
     least: int
     most: int
     kinds: tuple[Kind, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:

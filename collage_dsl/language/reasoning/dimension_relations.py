@@ -24,7 +24,7 @@ from collage_dsl.rules.condition import Bytes, Calculate, Constant, DimAt, Expre
 MOST_AXES = 8
 """Only this many dimensions of a value are looked at, from the last one on."""
 
-_SAME_SIZE = frozenset(
+SAME_SIZE = frozenset(
     {"expand_dims", "flatten", "nn.batch_flatten", "permute_dims", "reshape", "squeeze"}
 )
 """Operators that keep all elements."""
@@ -54,11 +54,11 @@ def _same_bytes(called: Called, facts: Facts) -> None:
     facts.equal(Bytes(called.result), Bytes(called.operands[0]))
 
 
-def _same_size(called: Called, facts: Facts) -> None:
+def same_size(called: Called, facts: Facts) -> None:
     facts.equal(Size(called.result), Size(called.operands[0]))
 
 
-def _counted(called: Called, facts: Facts) -> None:
+def counted(called: Called, facts: Facts) -> None:
     for name in (called.result, called.operands[0]):
         count_elements(facts, name)
     _same_product(called, facts)
@@ -323,15 +323,15 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     ),
     ({"permute_dims"}.__contains__, Relation("{op} reorders the dimensions", again=_permuted)),
     (
-        _SAME_SIZE.__contains__,
-        Relation("{op} keeps all elements", once=_same_size, again=_counted, if_absent=True),
+        SAME_SIZE.__contains__,
+        Relation("{op} keeps all elements", once=same_size, again=counted, if_absent=True),
     ),
     (
         lambda op: keeps_shape(op) or op in _FIRST_KEEPS_SHAPE,
         Relation("{op} keeps the shape", once=_same_shape, if_absent=True),
     ),
     (
-        lambda op: keeps_dtype(op) and (keeps_shape(op) or op in _SAME_SIZE),
+        lambda op: keeps_dtype(op) and (keeps_shape(op) or op in SAME_SIZE),
         Relation("{op} keeps the number of bytes", once=_same_bytes, if_absent=True),
     ),
 )

@@ -42,8 +42,7 @@ def dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
         said = "the tensors that {op} takes have one dtype, unless `out_dtype` says another one"
         yield Relation(said, again=_agree_unless_said)
     for result in range(max(len(operator.dtypes) for operator in known)):
-        if all(_is_constant(operator, result) for operator in known):
-            dtypes = sorted({short_dtype(str(_dtype(operator, result))) for operator in known})
+        if dtypes := given_dtypes(ops, result):
             listed = " or ".join(f"`{dtype}`" for dtype in dtypes)
             yield Relation(f"{{op}} gives {listed}", once=partial(_constant, result, dtypes))
         followed = {_followed(operator, result) for operator in known}
@@ -137,6 +136,14 @@ def _dtype(operator: Operator, result: int) -> str | None:
 def _is_constant(operator: Operator, result: int) -> bool:
     dtype = _dtype(operator, result)
     return dtype is not None and dtype[0] != "[" and dtype not in (operator.operands or ())
+
+
+def given_dtypes(ops: tuple[str, ...], result: int = 0) -> list[str]:
+    """The dtypes of a result of `ops`, if nothing else decides them; empty if something does."""
+    known = [operators()[op] for op in ops]
+    if not all(_is_constant(operator, result) for operator in known):
+        return []
+    return sorted({short_dtype(str(_dtype(operator, result))) for operator in known})
 
 
 def _followed(operator: Operator, result: int) -> str | int | None:

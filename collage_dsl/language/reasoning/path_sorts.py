@@ -37,7 +37,8 @@ def check_path(
         return
     given, result = sorts.of(path.origin), sorts.result(last_call(path))
     if _refuses(taken, given):
-        message = f"each call on this path takes {_other(given)}, but {quoted(written.origin.span)} is {given}"
+        message = f"each call on this path takes {_other(given)}, "
+        message += f"but {quoted(written.origin.span)} is {given}"
         is_sure = certain and path.least > 0 and not path.kinds
         hint = _from(given, written, path.names[0])
         report("E0312", written.origin.span, message, hint, certain=is_sure)

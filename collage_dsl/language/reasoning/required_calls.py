@@ -35,6 +35,8 @@ class Called:
 
     Values without a name get one that no user can write: `2.0` is the first operand of the third
     call, `s[1]` a field of `s`. `number` distinguishes the attributes of different calls.
+
+    A path stands for a call of what the path is from, and of any other tensor that its calls take.
     """
 
     call: Call
@@ -42,6 +44,7 @@ class Called:
     operands: tuple[str, ...]
     number: int
     names: "Names" = field(compare=False, repr=False)
+    is_path: bool = False
 
     @property
     def span(self) -> Span | None:
@@ -147,11 +150,12 @@ def _calls(operand: Operand, name: str, names: Names, numbers: Iterator[int]) ->
             inside = [(inner, f"{number}.{at}") for at, inner in enumerate(operands)]
             values = [names.of(*each) for each in inside if not isinstance(each[0], Number)]
             names.flat += _in_turn(operand, name, values, number, names)
-        case PathFrom(ops, origin, kinds=kinds):
+        case PathFrom(ops, origin, least, kinds=kinds):
             number = next(numbers)
             inside = [(origin, f"{number}.0")]
-            call = Call(ops, (origin,), kinds=kinds)
-            names.paths.append(Called(call, name, (names.of(*inside[0]),), number, names))
+            call = Call(ops, (origin,), optional=not least, kinds=kinds, span=operand.span)
+            given = names.of(*inside[0]), f"{number}.1"
+            names.paths.append(Called(call, name, given, number, names, is_path=True))
         case PatternCall(operands=(first, *_), optional=True):
             inside = [(first, f"{next(numbers)}.0")]
         case TupleOf(fields):

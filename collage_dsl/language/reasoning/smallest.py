@@ -45,5 +45,5 @@ def _depth(part: Part, depths: dict[Part, int]) -> int:
     if part not in depths:
         below = max((_depth(operand, depths) for operand in part.operands), default=0)
         chosen = min((_depth(choice, depths) for choice in part.choices), default=0)
-        depths[part] = max(below, chosen) + bool(part.ops)
+        depths[part] = max(below, chosen) + (part.levels if part.ops else 0)
     return depths[part]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from collage_dsl.graph.operators import is_commutative
+from collage_dsl.graph.operators import is_commutative, operators
 from collage_dsl.rules.flattening import agree, operators_of, together
 from collage_dsl.rules.pattern import (
     Anything,
@@ -37,8 +37,8 @@ class Part:
     A part of every match: a call, a number, or (`is_open`) anything. A call `of_kind` may be of
     operators that are not named in `ops`. A call that `takes_anything` may have other operands.
 
-    `calls` different calls match a part with `ops`: those of a path. One of `choices` matches a
-    part that has any.
+    `calls` different calls match a part with `ops`: those of a path. At least `levels` of them take
+    each other's values in turn. One of `choices` matches a part that has any.
     """
 
     ops: tuple[str, ...] = ()
@@ -48,6 +48,7 @@ class Part:
     of_kind: bool = False
     takes_anything: bool = False
     calls: int = 1
+    levels: int = 1
     choices: tuple["Part", ...] = ()
 
 
@@ -164,8 +165,14 @@ class _Frame:
                     return _or_more(found)
                 for calls in (least - 1, 1):  # only the last call is above the others
                     if calls:
-                        of_kind = bool(kinds)
-                        found = Part(operand.names, (found,), None, False, of_kind, True, calls)
+                        found = Part(
+                            operand.names,
+                            (found,),
+                            of_kind=bool(kinds),
+                            takes_anything=True,
+                            calls=calls,
+                            levels=calls if is_chain(operand) else 1,
+                        )
                 return found
             case TupleOfEach(field):  # the fields may be one node
                 return Part(operands=(self.part(field),), is_open=True)
@@ -207,6 +214,12 @@ class _Frame:
         for _ in range((leaves + has_number - 1).bit_length() - 1):
             below = (Part(ops, below, takes_anything=True),)
         return Part(ops, (*values, *below), takes_anything=True)
+
+
+def is_chain(path: PathFrom) -> bool:
+    """Whether all operators of a path take one operand, so that each call takes the one before."""
+    taken = [operators()[op].operands for op in path.ops]
+    return not path.kinds and all(names is not None and len(names) == 1 for names in taken)
 
 
 def _or_more(part: Part) -> Part:

@@ -6,6 +6,7 @@ from collage_dsl.graph import Attribute
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.dtype_relations import gives_either_dtype
 from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.path_relations import has_one_dtype
 from collage_dsl.language.reasoning.premises import Condition
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.language.reasoning.terms import Term, terms
@@ -100,7 +101,8 @@ def _usual_sizes(conditions: Sequence[Condition], ways: Sequence[Facts]) -> Iter
 def _written(calls: Sequence[Called]) -> Iterator[tuple[Called, Span]]:
     """Those with operators that are in every match, and where they are written."""
     for called in calls:
-        if called.span is not None and not called.call.kinds and not called.call.optional:
+        is_sure = not (called.call.kinds or called.call.optional or called.is_path)
+        if called.span is not None and is_sure:
             yield called, called.span
 
 
@@ -108,8 +110,13 @@ def _no_bool(calls: Sequence[Called], ways: Sequence[Facts]) -> Iterator[Conditi
     """That operands are not `bool` whose order decides which dtype the result has."""
     for called in calls:
         if called.span is not None and not called.call.kinds and not called.call.ordered:
-            operands = called.operands if all(map(gives_either_dtype, called.call.ops)) else ()
-            for dtype in map(Dtype, operands[:1] if called.call.optional else operands):
+            given = called.operands
+            if called.is_path:
+                operands = given if has_one_dtype(called.call.ops) else ()
+            else:
+                operands = given if all(map(gives_either_dtype, called.call.ops)) else ()
+                operands = operands[:1] if called.call.optional else operands
+            for dtype in map(Dtype, operands):
                 if _may_be_bool(dtype, ways):
                     yield Condition(Compare("!=", dtype, Constant("bool")), called.span)
 

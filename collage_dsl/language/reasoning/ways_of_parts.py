@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from collage_dsl.graph import Kind
-from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.kinds_of_calls import Alike, of_operators
+from collage_dsl.language.reasoning.sure_parts import is_chain
 from collage_dsl.rules.parts import written_operands
 from collage_dsl.rules.pattern import (
     Anything,
@@ -115,7 +115,7 @@ class _Parts:
             case TupleOfEach(field, least, most) if most <= _MOST_REPEATED:
                 counts = range(least, most + 1)
                 yield _part(operand, (Way(TupleOf((field,) * n)) for n in counts), REPETITIONS)
-            case PathFrom(ops, origin, least, most) if _is_chain(operand):
+            case PathFrom(ops, origin, least, most) if is_chain(operand) and most <= _MOST_REPEATED:
                 call = Call(ops, (origin,))
                 counts = range(least, most + 1)
                 yield _part(operand, (Way(_times(call, n)) for n in counts), REPETITIONS)
@@ -171,13 +171,6 @@ def _span(operand: Operand) -> Span | None:
 
 def _are_few(least: int, most: int) -> bool:
     return most - least < _MOST_COUNTS and most <= _MOST_REPEATED
-
-
-def _is_chain(path: PathFrom) -> bool:
-    """Whether all operators of a path take one operand, so that it is a chain of few calls."""
-    taken = [operators()[op].operands for op in path.ops]
-    is_chain = all(names is not None and len(names) == 1 for names in taken)
-    return is_chain and not path.kinds and path.most <= _MOST_REPEATED
 
 
 def _times(call: Call | PatternCall, count: int) -> Operand:

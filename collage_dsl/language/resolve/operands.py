@@ -165,7 +165,7 @@ class OperandChecker:
         if found is None or origin is None or len(names) < len(written.operators):
             return None
         ops, kinds = found
-        return PathFrom(ops, origin, least, most, kinds)
+        return PathFrom(ops, origin, least, most, kinds, _of_operators(written))
 
     def repeat(self, written: ast.Repeat) -> Repeat | None:
         if not 0 <= written.least <= written.most <= MAX_DEPTH or written.most == 0:
@@ -375,6 +375,6 @@ def _modifiers(written: ast.OperatorCall) -> set[str]:
     return {modifier.text for modifier in written.modifiers}
 
 
-def _of_operators(written: ast.OperatorCall) -> Span:
+def _of_operators(written: ast.OperatorCall | ast.PathFrom) -> Span:
     first, last = written.operators[0].span, written.operators[-1].span
     return Span(first.source, first.start, last.end)
