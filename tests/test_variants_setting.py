@@ -1,5 +1,6 @@
 """The variants that a target asks for or refuses: what is checked, kept and proposed."""
 
+import json
 import re
 from pathlib import Path
 
@@ -9,12 +10,13 @@ import collage_dsl as collage
 from collage_dsl import builder as build
 from collage_dsl.graph import Toolchain
 from collage_dsl.graph.variants import COMPUTED, NATIVE_VARIANTS
-from collage_dsl.language import parse_graph
+from collage_dsl.language import check, parse_graph
 from collage_dsl.language.forms import from_json, from_yaml, to_form, to_json, to_yaml
 from collage_dsl.language.messages.explanations import explanation
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.rename import rename
 from collage_dsl.rules import FusionSpec
+from collage_dsl.source import Source
 from tests.lsp.marked import marked
 
 PAGE = Path(__file__).parent.parent / "docs" / "language.md"
@@ -147,6 +149,50 @@ def test_a_variant_computes_a_kernel_as_the_checker_says(variant: str) -> None:
     ]
 
     assert able
+
+
+CONVOLUTIONS = [
+    ("w: f32[16, 16, 3, 3]", ""),
+    ("w: f32[16, 16, 3, 3]", "strides = [2, 2]"),
+    ("w: f32[16, 16, 3, 3]", "dilation = [2, 2]"),
+    ("w: f32[16, 16, 7, 7]", "strides = [2, 2]"),
+    ("w: f32[16, 16, 7, 3]", "strides = [2, 2]"),
+    ("w: f32[16, 16, 7, 7]", ""),
+    ("w: f32[16, 16, 1, 5]", ""),
+    ("w: f32[16, 16, 1, 1]", ""),
+    ("w: f32[16, 4, 3, 3]", "groups = 4"),
+    ("w: f32[16, 8, 3, 3]", "groups = 2"),
+    ("w: f32[3, 3, 16, 16]", 'data_layout = "NHWC", kernel_layout = "HWIO"'),
+]
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("weight", "attributes"), CONVOLUTIONS)
+@pytest.mark.parametrize("variant", ["winograd2", "winograd4"])
+def test_the_checker_refuses_the_convolutions_that_the_variant_refuses(
+    variant: str, weight: str, attributes: str
+) -> None:
+    from collage_dsl.backends.variants import VARIANTS
+
+    given = f" [{attributes}]" if attributes else ""
+    data = "x: f32[1, 8, 8, 16]" if "NHWC" in given else "x: f32[1, 16, 8, 8]"
+    call = f"y = nn.conv2d(x, w){given}; return y;"
+    graph = parse_graph(f"graph {{ {data}; {weight}; {call} }}")
+    (node,) = (each for each in graph.nodes if each.op == "nn.conv2d")
+    asked = ", ".join(f"{name} == {_written(value)}" for name, value in node.attrs.items() if value)
+    dims = weight.partition("f32")[2]
+    text = f"pattern p(x, w: {dims}) {{ y = nn.conv2d(x, w) [{asked}]; yield y; }}"
+    target = f"target t on llvm {{ variants [{variant}]; rules dfpattern(p); }}"
+
+    found = check(Source("t.collage", f"collage 1;\n{text}\n{target}\n"))
+
+    reason = VARIANTS[variant](graph)
+    assert [d.code for d in found] == ["W0425"] * (reason is not None)
+    assert all(reason and reason.partition(" ")[2] in d.help for d in found)
+
+
+def _written(value: object) -> str:
+    return json.dumps(list(value) if isinstance(value, tuple) else value)
 
 
 # What the engine makes of them.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from collage_dsl.backends.known_convolution import known
 from collage_dsl.graph import Graph, Kind, Node, TensorType, members
+from collage_dsl.graph.convolutions import refused_by_depthwise, refused_layouts
 from collage_dsl.graph.variants import CONVOLUTION
 
-STRIDES = ((1, 1), (2, 2))
 LEAST_LANES = 4
 """The channels of the depthwise convolution are whole vectors, of at least so many."""
 
@@ -41,23 +42,12 @@ def _refused(graph: Graph, convolution: Node) -> str | None:
             return "needs known shapes"
         if tensor.dtype != "float32":
             return f"computes float32, here is {tensor.dtype}"
-    attrs = convolution.attrs
-    layouts = [attrs[name] for name in ("data_layout", "kernel_layout", "out_layout")]
-    if layouts != ["NCHW", "OIHW", "NCHW"]:
-        return f"computes the layouts NCHW and OIHW, here are {layouts[0]} and {layouts[1]}"
+    found = known(convolution, weight)
+    if reason := refused_layouts(found):
+        return reason
     if min(convolution.tensor.static_shape[2:]) < 2:
         return "computes images of at least two rows and columns"
-    return _refused_window(convolution, image, weight)
-
-
-def _refused_window(convolution: Node, image: Node, weight: Node) -> str | None:
-    attrs, shape = convolution.attrs, weight.tensor.static_shape
-    if attrs["groups"] == 1:
-        window = (shape[2:], attrs["strides"], attrs["padding"])
-        plain = window == ((1, 1), (1, 1), (0, 0, 0, 0))
-        return None if plain else "computes convolutions of one tap beside the depthwise one"
-    if not shape[0] == attrs["groups"] == image.tensor.static_shape[1]:
-        return f"computes no convolution of {attrs['groups']} groups and {shape[0]} channels"
-    if attrs["dilation"] != (1, 1) or attrs["strides"] not in STRIDES:
-        return "computes windows with a stride of 1 or 2 both ways, and without dilation"
-    return None
+    groups, channels = found.groups, weight.tensor.static_shape[0]
+    if groups != 1 and not channels == groups == image.tensor.static_shape[1]:
+        return f"computes no convolution of {groups} groups and {channels} channels"
+    return refused_by_depthwise(found)

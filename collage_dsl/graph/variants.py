@@ -1,9 +1,11 @@
 """Which variants may compute something, and the names of those of native kernels."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
+from collage_dsl.graph.convolutions import Convolution, refused_by_depthwise, refused_by_winograd
 from collage_dsl.graph.tuning import TUNED
 
 DIRECT = "direct"
@@ -36,7 +38,7 @@ class Computed:
     """
     The kernels that a variant computes at most: those with `least` to `most` calls of `ops`. A
     kernel has no other calls unless `others`, and none of kind `reduce` or higher unless
-    `other_sums`.
+    `other_sums`. `refused` says why a convolution that is named in `ops` is never in one.
     """
 
     ops: tuple[str, ...]
@@ -44,6 +46,16 @@ class Computed:
     most: int | None = None
     others: bool = True
     other_sums: bool = True
+    refused: Callable[[Convolution], str | None] | None = None
+
+
+WINOGRAD_SIDES = {"winograd2": (1, 3, 5, 7), "winograd4": (1, 3, 5)}
+"""The sides of a kernel, by variant. Longer ones need more points, and are less precise."""
+
+
+def _winograd(sides: tuple[int, ...]) -> Computed:
+    refused = partial(refused_by_winograd, sides=sides)
+    return Computed((CONVOLUTION,), most=1, other_sums=False, refused=refused)
 
 
 COMPUTED: Mapping[str, Computed] = MappingProxyType(
@@ -51,9 +63,10 @@ COMPUTED: Mapping[str, Computed] = MappingProxyType(
         "in_place": Computed(("concat",), most=1, others=False),
         "gemm": Computed(PRODUCTS),
         "gemv": Computed(PRODUCTS),
-        "depthwise": Computed((CONVOLUTION,), least=2, most=3, other_sums=False),
-        "winograd2": Computed((CONVOLUTION,), most=1, other_sums=False),
-        "winograd4": Computed((CONVOLUTION,), most=1, other_sums=False),
+        "depthwise": Computed(
+            (CONVOLUTION,), least=2, most=3, other_sums=False, refused=refused_by_depthwise
+        ),
+        **{name: _winograd(sides) for name, sides in WINOGRAD_SIDES.items()},
     }
 )
 """

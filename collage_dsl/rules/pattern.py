@@ -53,6 +53,7 @@ class Reference:
     """A parameter, or a value bound by an earlier equation."""
 
     name: str
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

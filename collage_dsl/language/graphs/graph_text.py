@@ -31,7 +31,7 @@ from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
 from collage_dsl.language.graphs.values import Scalar, constant_values, fits, with_arrays
 from collage_dsl.language.inference.infer import infer
 from collage_dsl.language.inference.shapes import Call, MismatchError
-from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.messages.findings import Findings, count
 from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.reasoning.attributes import check_attributes
 from collage_dsl.language.reasoning.calls import check_count, find_operator
@@ -201,7 +201,7 @@ class _Builder:
             self.findings.error("E0603", written.span, message)
             return None
         if written.index >= len(type_.fields):
-            message = f"`{written.of.text}` has {len(type_.fields)} fields, counted from 0"
+            message = f"`{written.of.text}` has {count(len(type_.fields), 'field')}, counted from 0"
             self.findings.error("E0603", written.span, message)
             return None
         field = type_.fields[written.index]
@@ -310,7 +310,8 @@ class _Builder:
         if isinstance(written.value, ast.Literal) and prod(shape) <= _MOST_FILLED:
             elements *= prod(shape)
         if len(elements) != prod(shape):
-            message = f"{prod(shape)} numbers are needed here, not {len(elements)}"
+            needed = "1 number is" if prod(shape) == 1 else f"{prod(shape)} numbers are"
+            message = f"{needed} needed here, not {len(elements)}"
             self.findings.error("E0603", written.value.span, message)
             return None
         return Node(name, Form.CONSTANT, type_, value=constant_values(type_.dtype, shape, elements))

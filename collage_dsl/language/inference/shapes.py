@@ -1,5 +1,6 @@
 """A call whose type is inferred, and what the rules of several operators need."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
@@ -19,6 +20,23 @@ Shape = tuple[Dim, ...]
 
 class MismatchError(Exception):
     """The operands do not fit each other; the message says how."""
+
+    def __str__(self) -> str:
+        return _ONE.sub(_in_singular, super().__str__())
+
+
+_ONE = re.compile(
+    r"(?<![\w.])1 (axe|batche|boxe|channel|column|dimension|direction|feature|filter|group|head"
+    r"|indice|letter|number|operand|part|region|row|subscript|value)s\b( (?:do|are|have|make)\b)?"
+)
+_SINGULARS = {"axe": "axis", "batche": "batch", "boxe": "box", "indice": "index"}
+_VERBS = {" do": " does", " are": " is", " have": " has", " make": " makes"}
+
+
+def _in_singular(found: re.Match[str]) -> str:
+    """`1 channels do` as `1 channel does`."""
+    noun, verb = found.groups()
+    return f"1 {_SINGULARS.get(noun, noun)}{_VERBS.get(verb, '')}"
 
 
 class UnknownAttributeError(Exception):

@@ -1,5 +1,7 @@
 """Whether a condition can hold when an optional name is not bound."""
 
+from collections.abc import Iterable
+
 from collage_dsl.rules.condition import (
     All,
     And,
@@ -23,10 +25,21 @@ def can_hold(condition: Expression, without: str) -> bool:
     """
     Whether `condition` can hold in some match that does not bind the name `without`.
 
-    Without `b`, `rank(x) == 2 or rank(b) == 1` can hold, but `rank(b) == 1` cannot. A condition
-    that contains `has(without)` is never passed here, so `has` may be either.
+    Without `b`, `rank(x) == 2 or rank(b) == 1` can hold, but `rank(b) == 1` and `has(b)` cannot.
     """
     return True in _truths(condition, without)
+
+
+def needed_names(conditions: Iterable[Expression]) -> frozenset[str]:
+    """The names of which `has` is asked in one of `conditions` that cannot hold without them."""
+    asked = ((each, name) for each in conditions for name in _has(each))
+    return frozenset(name for each, name in asked if not can_hold(each, name))
+
+
+def _has(expression: Expression) -> frozenset[str]:
+    if isinstance(expression, Has):
+        return frozenset({expression.of})
+    return frozenset().union(*map(_has, parts(expression)))
 
 
 def _truths(condition: Expression, without: str) -> frozenset[bool]:
@@ -38,6 +51,8 @@ def _truths(condition: Expression, without: str) -> frozenset[bool]:
             return _decided(left, right, without, by=False)
         case Or(left, right):
             return _decided(left, right, without, by=True)
+        case Has(name) if name == without:
+            return frozenset({False})
         case _ if without in _asked(condition):
             return frozenset()
         case _:

@@ -84,7 +84,8 @@ def _counts(way: Facts, called: Called) -> str:
     sides = [[dim for dim in dims if isinstance(dim, int) and dim > 0] for dims in (given, wanted)]
     is_known = sides == [given, wanted] and prod(sides[0]) != prod(sides[1])
     first, second = (" * ".join(map(str, dims)) or "1" for dims in sides)
-    return f"{first} elements are not {second}" if is_known else ""
+    said = "1 element is" if first == "1" else f"{first} elements are"
+    return f"{said} not {second}" if is_known else ""
 
 
 def _dims(way: Facts, name: str, rank: int) -> list[object]:

@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, listed, quoted
+from collage_dsl.language.reasoning.absence import needed_names
 from collage_dsl.language.reasoning.contradiction_words import notes_on
 from collage_dsl.language.reasoning.exclusion import Effort, Exclusion
 from collage_dsl.language.reasoning.kinds_of_calls import Alike
@@ -52,7 +54,8 @@ def check_choices(
     The pattern can match as far as is known without its parts.
     """
     written = written_out(pattern)
-    if _Search(written, implied, effort).check(whole, findings):
+    asks_has = bool(needed_names(where.condition for where in pattern.conditions))
+    if _Search(written, implied, effort, asks_has=asks_has).check(whole, findings):
         return
     if effort.choosing <= MOST_CHOOSING and kinds_in(written.pattern):
         for alike in (what_is_kept, what_is_said):
@@ -77,6 +80,8 @@ class _Search:
     left: int = MOST_CHOICES
     refusal: Exclusion | None = None
     """What excluded the first way that was not possible, of those examined last."""
+    asks_has: bool = False
+    """Whether a condition needs an optional name, so that it is asked whether calls are absent."""
 
     @property
     def is_tired(self) -> bool:
@@ -96,6 +101,7 @@ class _Search:
             lacking = 0
             for at, way in enumerate(part.ways):
                 is_needed = self.is_reported(way) or len(refused) + lacking == at
+                is_needed = is_needed or (way.without is not None and self.asks_has)
                 if (part.number, at) in covered or not is_needed:
                     continue
                 self.refusal = None
@@ -187,6 +193,8 @@ class _Search:
         findings.error("E0320", place or whole, message, why, notes_on(others))
 
     def report_way(self, way: Way, exclusion: Exclusion, findings: Findings) -> None:
+        if way.without is not None and way.without not in self.written.calls:
+            self.report_absence(way.without, exclusion, findings)
         if way.span is None or not self.is_reported(way):
             return
         found, why = self.refused(exclusion)
@@ -195,7 +203,22 @@ class _Search:
         message = "this part never matches"
         if named is not None:
             message += f": {quoted(named.span, 'another condition')} excludes it"
+            why = why or "remove it, or change that condition"
         findings.warning("W0314", way.span, message, why, notes_on(others))
+
+    def report_absence(self, call: Span, exclusion: Exclusion, findings: Findings) -> None:
+        """Report an optional call that other conditions always need."""
+        found, _ = self.refused(exclusion)
+        named = next((each for each in reversed(found) if isinstance(each, Condition)), None)
+        if named is None or named.span is None or named.span in self.written.calls:
+            return
+        message = f"this never holds without {quoted(call)}, so its `?` does nothing"
+        needed = sorted(needed_names((named.expression,)))
+        hint = "remove the `?`"
+        if needed:
+            hint = f"write `not has({needed[0]}) or …` to match without it, or remove the `?` of "
+            hint += f"{quoted(call)} and of `{needed[0]}`"
+        findings.warning("W0307", named.span, message, hint, (Note("the optional call", call),))
 
     def report_kinds(self, whole: Span, findings: Findings) -> None:
         """Report that calls by kind match no operators."""

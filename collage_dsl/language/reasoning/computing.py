@@ -1,6 +1,6 @@
 """Report rules whose candidates none of the variants that are allowed can compute."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import combinations_with_replacement
@@ -15,6 +15,7 @@ from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.reasoning.always import always_called
 from collage_dsl.language.reasoning.effects import MayHave, grown_by, may_have
 from collage_dsl.language.reasoning.extent import extent
+from collage_dsl.language.reasoning.known_convolutions import refusal
 from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,
@@ -135,8 +136,20 @@ def check_computed(
             findings.warning("W0425", places.rules, message, hint)
             continue
         for seed in group.seeds:
-            if seed.only and not any(group.can_compute(variant, seed) for variant in seed.only):
-                _report(seed, places, findings)
+            able = [name for name in sorted(seed.only or ()) if group.can_compute(name, seed)]
+            refused = _refusals(seed, able)
+            if seed.only and len(refused) == len(able):
+                _report(seed, refused, places, findings)
+
+
+def _refusals(seed: Seed, variants: Sequence[str]) -> dict[str, str]:
+    """Why those of `variants` that look at convolutions compute no match of a pattern."""
+    if not isinstance(seed.rule, DFPattern) or not all(
+        name in COMPUTED and COMPUTED[name].refused for name in variants
+    ):
+        return {}
+    found = {name: refusal(seed.rule.pattern, COMPUTED[name]) for name in variants}
+    return {name: why for name, why in found.items() if why}
 
 
 def _groups(rule: FusionRule, only: Variants, said: OnlyVariants | None) -> Iterator[Group]:
@@ -195,7 +208,7 @@ def _joins_nothing(group: Group) -> bool:
     return any(group.can_be_joined(*pair) for pair in free)
 
 
-def _report(seed: Seed, places: Places, findings: Findings) -> None:
+def _report(seed: Seed, refused: Mapping[str, str], places: Places, findings: Findings) -> None:
     names = sorted(seed.only or ())
     place, notes = places.variants, tuple[Note, ...]()
     if seed.said is not None:
@@ -211,8 +224,15 @@ def _report(seed: Seed, places: Places, findings: Findings) -> None:
         case _:
             what = f"a candidate of `{function_of(seed.rule).name}`"
     said = f"{listed(names, 'and')} can never compute {what}"
-    hint = f"{'; '.join(_purposes(names))}; allow `{DIRECT}`, which computes every kernel"
+    why = [*_reasons(refused), *_purposes(name for name in names if name not in refused)]
+    hint = f"{'; '.join(why)}; allow `{DIRECT}`, which computes every kernel"
     findings.warning("W0425", place, said, hint, notes)
+
+
+def _reasons(refused: Mapping[str, str]) -> Iterator[str]:
+    for reason in dict.fromkeys(refused.values()):
+        same = [name for name in refused if refused[name] == reason]
+        yield f"{'each of ' if len(same) > 1 else ''}{listed(same, 'and')} {reason}"
 
 
 def _purposes(names: Iterable[str]) -> Iterator[str]:

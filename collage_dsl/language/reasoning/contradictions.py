@@ -39,6 +39,7 @@ from collage_dsl.language.reasoning.premises import (
 from collage_dsl.language.reasoning.relations import Claim
 from collage_dsl.language.reasoning.remaining import left_for
 from collage_dsl.language.reasoning.usual import usual
+from collage_dsl.language.reasoning.words_of_elements import of_elements
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import (
     Attr,
@@ -256,6 +257,10 @@ class _Checker:
             each for each in found if each is not last and (each not in given or _is_of_call(each))
         ]
         why = other_elements(self.exclusion, found) or self.exclusion.why(found)
+        of_given = [
+            [c.expression for c in conditions if (c in given) == so] for so in (False, True)
+        ]
+        why = why or of_elements(*of_given)
         place = place_of(self.exclusion, last)
         beside = [e for e in others if isinstance(e, Claim) or place_of(self.exclusion, e) != place]
         self.findings.warning("W0319", place, message, why, notes_on(beside))

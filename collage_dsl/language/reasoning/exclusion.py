@@ -12,7 +12,7 @@ from collage_dsl.language.reasoning.domain import FALSE, TRUE
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.knowing import count
 from collage_dsl.language.reasoning.premises import Condition, Premise, Premises
-from collage_dsl.language.reasoning.relations import Claim, broadcasts
+from collage_dsl.language.reasoning.relations import Claim
 from collage_dsl.rules.condition import Attr, Compare, Constant, Has
 
 MOST_LOOKING = 20_000
@@ -123,7 +123,7 @@ class Exclusion:
         clash = self.clash if values else ""
         said = self.mismatch or "; ".join(filter(None, (clash, says(premises))))
         kept = [_keeping_dimensions(premise) for premise in premises]
-        is_mended = kept != list(premises) and _broadcasts(premises) and not self.contradicts(kept)
+        is_mended = kept != list(premises) and not self.contradicts(kept)
         return f"{said}; write `keepdims == true`" if is_mended else said
 
     def needed(self, premises: Sequence[Premise], others: Sequence[Premise] = ()) -> list[Premise]:
@@ -153,12 +153,6 @@ def _keeping_dimensions(premise: Premise) -> Premise:
             return replace(premise, expression=Compare("==", keeps, Constant(True)))
         case _:
             return premise
-
-
-def _broadcasts(premises: Sequence[Premise]) -> bool:
-    """Whether a call of `premises` broadcasts what it takes."""
-    claims = (premise for premise in premises if isinstance(premise, Claim))
-    return any(all(map(broadcasts, claim.called.call.ops)) for claim in claims)
 
 
 def begin(facts: Facts, claims: Sequence[Claim]) -> None:

@@ -1,9 +1,10 @@
 """Report patterns whose matches the limits of a rule or target refuse."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, count
+from collage_dsl.language.reasoning.limit_places import LimitPlaces
 from collage_dsl.language.reasoning.pattern_shape import calls, references, result_calls
 from collage_dsl.language.reasoning.smallest import smallest
 from collage_dsl.rules import (
@@ -20,13 +21,12 @@ from collage_dsl.rules import (
     Union,
     Vertical,
 )
-from collage_dsl.source import Span
 
 
 def check_fit(
     rule: FusionRule,
     limits: Limits,
-    written: Mapping[str, Span],
+    written: LimitPlaces,
     findings: Findings,
 ) -> None:
     """
@@ -36,7 +36,7 @@ def check_fit(
     """
     for pattern, joined in dict.fromkeys(_leaves(rule, joined=False)):
         if name := _excess(pattern, limits):
-            _too_large(pattern, limits, name, written[name], findings)
+            _too_large(pattern, limits, name, written, findings)
         elif not joined:
             _refused(pattern, limits, written, findings)
 
@@ -69,7 +69,7 @@ def _too_large(
     pattern: Pattern,
     limits: Limits,
     limit: str,
-    span: Span,
+    written: LimitPlaces,
     findings: Findings,
 ) -> None:
     least = smallest(pattern)
@@ -81,22 +81,28 @@ def _too_large(
         allowed = limits.max_depth
     message = f"`{limit}` {allowed} refuses every match of `{pattern.name}`"
     least_allowed = least.nodes if limit == "max_nodes" else least.depth
-    hint = f"write `{limit} {least_allowed}` or more"
-    findings.warning("W0421", span, message, hint, (Note(has, pattern.span),))
+    hint = f"write {written.limit(limit, least_allowed)} or more"
+    findings.warning("W0421", written[limit], message, hint, (Note(has, pattern.span),))
 
 
-def _refused(
-    pattern: Pattern, limits: Limits, written: Mapping[str, Span], findings: Findings
-) -> None:
+def _refused(pattern: Pattern, limits: Limits, written: LimitPlaces, findings: Findings) -> None:
     results = 1 + len(pattern.others)
     notes = (Note("the pattern", pattern.span),)
     if limits.max_exits is not None and results > limits.max_exits:
         message = f"`{pattern.name}` yields {count(results, 'result')}, but "
         message += f"`max_exits` {limits.max_exits} refuses it if all are used outside"
-        findings.warning("W0422", written["max_exits"], message, "write `max_exits any`", notes)
+        findings.warning(
+            "W0422",
+            written["max_exits"],
+            message,
+            f"write {written.limit('max_exits', 'any')}",
+            notes,
+        )
     elif not limits.taps and _lets_out(pattern):
         message = f"`{pattern.name}` lets its values be used outside, but the limits forbid it"
-        findings.warning("W0422", written["taps"], message, "write `taps allowed`", notes)
+        findings.warning(
+            "W0422", written["taps"], message, f"write {written.limit('taps', 'allowed')}", notes
+        )
 
 
 def _lets_out(pattern: Pattern) -> bool:

@@ -1,12 +1,13 @@
 """Report rules that join or add nothing, because bounds, limits or kinds allow no larger kernel."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, count
 from collage_dsl.language.reasoning.extent import Extent, extent
+from collage_dsl.language.reasoning.limit_places import LimitPlaces
 from collage_dsl.language.reasoning.pattern_shape import called
 from collage_dsl.language.reasoning.vain_primitives import check_primitives
 from collage_dsl.rules import (
@@ -158,7 +159,7 @@ def check_merging(rule: FusionRule, limits: Limits, span: Span, findings: Findin
 
 
 def check_joined(
-    rule: FusionRule, limits: Limits, written: Mapping[str, Span], findings: Findings
+    rule: FusionRule, limits: Limits, written: LimitPlaces, findings: Findings
 ) -> None:
     """
     Report limits that refuse everything which a rule joins, but not the candidates that it joins.
@@ -169,26 +170,28 @@ def check_joined(
         joins = f"what `{function_of(each).name}` joins"
         if isinstance(each, Horizontal) and limits.max_exits == 1:
             message = f"`max_exits` 1 refuses {joins}: it has several exits"
-            findings.warning("W0422", written["max_exits"], message, "write `max_exits any`")
+            findings.warning(
+                "W0422", written["max_exits"], message, f"write {written.limit('max_exits', 'any')}"
+            )
         elif isinstance(each, Horizontal) and each.max != default_of(Horizontal, "max"):
-            _check_exits(each.max, limits.max_exits, written["max_exits"], findings)
+            _check_exits(each.max, limits.max_exits, written, findings)
         inner = extent(each.rule)
         if inner is None or _refused(inner.least, inner.depth, *bounds) is not None:
             continue
         refused = _refused(*_larger(each, inner), *bounds)
         if refused is not None:
             message = f"{refused.bounded} refuses {joins}: {refused.reason}"
-            hint = f"write `{refused.name} {refused.least}` or more"
+            hint = f"write {written.limit(refused.name, refused.least)} or more"
             findings.warning("W0422", written[refused.name], message, hint, _notes(each.rule))
 
 
-def _check_exits(most: int, exits: int | None, span: Span, findings: Findings) -> None:
+def _check_exits(most: int, exits: int | None, written: LimitPlaces, findings: Findings) -> None:
     """Report `exits` that never allow as many siblings as `max` says: each has an exit."""
     if exits is not None and exits < most:
         message = f"`max_exits` {exits} refuses more than {count(exits, 'sibling')}, "
         message += f"but `horizontal` has `max` {most}"
-        hint = f"write `max_exits {most}`, or `max: {exits}`"
-        findings.warning("W0422", span, message, hint)
+        hint = f"write {written.limit('max_exits', most)}, or `max: {exits}`"
+        findings.warning("W0422", written["max_exits"], message, hint)
 
 
 def _joiners(rule: FusionRule) -> Iterator[_Joining]:

@@ -1,10 +1,10 @@
 """Report limits that allow several exits or taps where each candidate is one operator call."""
 
-from collections.abc import Mapping
 from typing import assert_never
 
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.reasoning.largest import largest
+from collage_dsl.language.reasoning.limit_places import LimitPlaces
 from collage_dsl.language.reasoning.pattern_shape import called
 from collage_dsl.rules import (
     CombineByPrimitives,
@@ -25,11 +25,10 @@ from collage_dsl.rules import (
 )
 from collage_dsl.rules.parts import written_operands
 from collage_dsl.rules.pattern import FieldOf, TupleOf, TupleOfEach
-from collage_dsl.source import Span
 
 
 def check_needed_limits(
-    rule: FusionRule, limits: Limits, written: Mapping[str, Span], findings: Findings
+    rule: FusionRule, limits: Limits, written: LimitPlaces, findings: Findings
 ) -> None:
     """Report `taps allowed` and `max_exits`: one call has one exit, and uses no value inside."""
     if not _is_of_single_calls(rule):

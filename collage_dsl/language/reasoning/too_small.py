@@ -1,11 +1,12 @@
 """Report rules whose candidates all have fewer operators than `min_nodes`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, count
 from collage_dsl.language.reasoning.extent import Extent, extent
 from collage_dsl.language.reasoning.largest import largest
+from collage_dsl.language.reasoning.limit_places import LimitPlaces
 from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,
@@ -19,13 +20,12 @@ from collage_dsl.rules import (
     Union,
 )
 from collage_dsl.rules.rule_functions import function_of
-from collage_dsl.source import Span
 
 
 def check_least(
     rule: FusionRule,
     limits: Limits,
-    written: Mapping[str, Span],
+    written: LimitPlaces,
     findings: Findings,
     *,
     keeps_single: bool = False,
@@ -41,12 +41,10 @@ def check_least(
         if found is None or found.most >= limits.min_nodes:
             continue
         if not keeps_single or found.least > 1:
-            _report(part, found, limits.min_nodes, written["min_nodes"], findings)
+            _report(part, found, limits.min_nodes, written, findings)
 
 
-def check_size(
-    rule: FusionRule, limits: Limits, written: Mapping[str, Span], findings: Findings
-) -> bool:
+def check_size(rule: FusionRule, limits: Limits, written: LimitPlaces, findings: Findings) -> bool:
     """Report `min_nodes` above what the rule inside allows by its own bound, as an error."""
     match rule:
         case CombineByPrimitives(OpCallByKind(), max_nodes=int() as most) if (
@@ -75,14 +73,17 @@ def _parts(rule: FusionRule) -> Iterator[FusionRule]:
             yield rule
 
 
-def _report(part: FusionRule, found: Extent, least: int, span: Span, findings: Findings) -> None:
+def _report(
+    part: FusionRule, found: Extent, least: int, written: LimitPlaces, findings: Findings
+) -> None:
+    span = written["min_nodes"]
     said = f"`min_nodes` {least}"
     match _reason(part, least):
         case DFPattern(pattern):
             most = largest(pattern)
             has = f"a match of `{pattern.name}` has {count(most, 'operator')} or fewer"
             message = f"{said} refuses every match of `{pattern.name}`"
-            hint = f"write `min_nodes {most}` or less"
+            hint = f"write {written.limit('min_nodes', most)} or less"
             findings.warning("W0421", span, message, hint, (Note(has, pattern.span),))
             return
         case (OpCallByKind() | OpPredicate()) as calls:
@@ -96,7 +97,8 @@ def _report(part: FusionRule, found: Extent, least: int, span: Span, findings: F
         case other:
             has = count(int(found.most), "operator")
             message = f"{said} is more than a candidate of `{function_of(other).name}` has"
-            hint = f"it has at most {has}: write `min_nodes {int(found.most)}` or less"
+            hint = f"it has at most {has}: write "
+            hint += f"{written.limit('min_nodes', int(found.most))} or less"
     findings.warning("W0421", span, message, hint)
 
 

@@ -49,7 +49,8 @@ def _why_not(primitive: Primitive, rule: FusionRule, least: Kind | None) -> _Why
     """Why a primitive does nothing with the candidates of `rule`; None if it may do something."""
     match primitive:
         case KindPair(upstream, downstream) if _is_above(least, min(upstream, downstream)):
-            return _too_high(least), f"write `kind({least} -> {least})`"
+            hint = f"propose candidates of kind `{min(upstream, downstream)}` too, or write "
+            return _too_high(least), hint + f"`kind({least} -> {least})`"
         case TupleArgs() if _is_above(least, Kind.INJECTIVE):
             return _too_high(least), "`tuple_args` joins candidates of kind `injective` or lower"
         case InjectiveBranches() if lacks := _lacks(rule, least):

@@ -18,6 +18,7 @@ from collage_dsl.rules.pattern import (
     PathFrom,
     Pattern,
     PatternCall,
+    Reference,
     Repeat,
     TupleOf,
     TupleOfEach,
@@ -35,10 +36,14 @@ PRESENCE = "with this part and without it"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way in which a part of a pattern may match: `value` instead of it, at `span`."""
+    """
+    One way in which a part of a pattern may match: `value` instead of it, at `span`. If it is that
+    an optional call is absent, the place of the call is `without`.
+    """
 
     value: Operand
     span: Span | None = None
+    without: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,21 +130,22 @@ class _Parts:
                         yield _inside(operand, at, part)
             case TupleOf(fields):
                 for at, inner in enumerate(fields):
+                    rest = fields[at + 1 :]
                     for part in self.of(inner):
                         made = (
-                            Way(TupleOf((*fields[:at], way.value, *fields[at + 1 :])), way.span)
+                            replace(way, value=TupleOf((*fields[:at], way.value, *rest)))
                             for way in part.ways
                         )
                         yield replace(part, ways=tuple(made))
             case FieldOf(inner, index):
                 for part in self.of(inner):
-                    made = (Way(FieldOf(way.value, index), way.span) for way in part.ways)
+                    made = (replace(way, value=FieldOf(way.value, index)) for way in part.ways)
                     yield replace(part, ways=tuple(made))
 
     def of_call(self, call: Call | PatternCall) -> Iterator[OpenPart]:
         if call.optional:
             present = Way(replace(call, optional=False), call.span)
-            yield _part(call, (present, Way(call.operands[0])), PRESENCE)
+            yield _part(call, (present, Way(call.operands[0], without=call.span)), PRESENCE)
         elif isinstance(call, Call) and _has_kinds(call) and self.alike is not None:
             ways = (Way(each, call.span) for each in of_operators(call, self.alike, self.values))
             yield _part(call, ways, "")
@@ -161,12 +167,12 @@ def _inside(call: Call | PatternCall | Flat, at: int, part: OpenPart) -> OpenPar
     made = []
     for way in part.ways:
         operands = (*call.operands[:at], way.value, *call.operands[at + 1 :])
-        made.append(Way(replace(call, operands=operands), way.span))
+        made.append(replace(way, value=replace(call, operands=operands)))
     return replace(part, ways=tuple(made))
 
 
 def _span(operand: Operand) -> Span | None:
-    return operand.span if isinstance(operand, Call | Flat | PatternCall) else None
+    return operand.span if isinstance(operand, Call | Flat | PatternCall | Reference) else None
 
 
 def _are_few(least: int, most: int) -> bool:

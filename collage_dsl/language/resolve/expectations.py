@@ -95,6 +95,8 @@ def _check_count(each: Expectation, asked: Asked, findings: Findings) -> bool:
         findings.warning("W0330", each.span, message, "write `>= 1`, or `== 1`")
     elif most < 0:
         hint = "write `not matches(…)` for none"
+        if not isinstance(each.question, Matches):
+            hint = f"write `{each.span.text.partition('<')[0].strip()} == 0` for none"
         findings.error("E0702", each.span, "a count is never below 0", hint)
     elif why := _zero(each.question, asked):
         if least > 0:
@@ -239,7 +241,10 @@ def _instead(question: Question, asked: Asked) -> str:
             calls = _calls(graph)
             return f"write `at: {calls[-1]}`" if calls else ""
         case Matches(pattern, _, int() as nodes) if not _may_have(pattern, nodes):
-            return f"write `nodes: {smallest(pattern).nodes}`"
+            least, most = smallest(pattern).nodes, largest(pattern)
+            if least == most:
+                return f"write `nodes: {least}`"
+            return f"write a number from {least} to {most} after `nodes:`, or leave it out"
         case Matches():
             return "write `not matches(…)` for none"
     return ""

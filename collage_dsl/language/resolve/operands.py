@@ -1,6 +1,7 @@
 """Check operands and calls in a pattern, and build those of `rules` from them."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator, operators
@@ -73,7 +74,8 @@ class OperandChecker:
             case ast.Name("_"):
                 return Anything()
             case ast.Name(text):
-                return Reference(text) if self.names.is_known(written, needed) else None
+                is_known = self.names.is_known(written, needed)
+                return Reference(text, written.span) if is_known else None
             case ast.Number():
                 return self.number(written)
             case ast.OperatorCall():
@@ -333,14 +335,30 @@ class OperandChecker:
         if found is not None:
             self.findings.error("E0301", written.span, *found)
             return
+        for part, place, said in self.parts_of(operand, written):
+            found = self.refusal(pattern, parameter, part, is_matched=is_matched)
+            if found is not None:
+                message, hint = found
+                self.findings.warning("W0314", place, f"{said} never matches: {message}", hint)
+
+    def parts_of(
+        self, operand: Operand, written: ast.Operand
+    ) -> Iterator[tuple[Operand, Span, str]]:
+        """The parts of an operand that may be absent, or match in its place; with words for it."""
         match operand, written:
             case Either(choices), ast.Either(places):
                 for choice, place in zip(choices, places, strict=True):
-                    found = self.refusal(pattern, parameter, choice, is_matched=is_matched)
-                    if found is not None:
-                        message, hint = found
-                        message = f"this part never matches: {message}"
-                        self.findings.warning("W0314", place.span, message, hint)
+                    yield choice, place.span, "this part"
+            case ((Call(optional=True) | PatternCall(optional=True)), ast.OperatorCall()):
+                yield replace(operand, optional=False), written.span, "this part"
+            case ((Repeat(least=0) | PathFrom(least=0)), _):
+                yield replace(operand, least=1), written.span, "this part"
+            case Call(), ast.OperatorCall(operators) if len(operators) > 1:
+                for name in operators:
+                    members = (isinstance(name, ast.Name) and self.scope.class_of(name)) or ()
+                    ops = tuple(each.name for each in members if isinstance(each, Operator))
+                    kinds = tuple(each for each in members if isinstance(each, Kind))
+                    yield replace(operand, ops=ops, kinds=kinds), name.span, f"`{name.span.text}`"
 
     def refusal(
         self, pattern: Pattern, parameter: Parameter, operand: Operand, *, is_matched: bool

@@ -29,21 +29,23 @@ def check_placements(
     """
     found: dict[str, tuple[Placement, ...]] = {}
     refused: dict[str, frozenset[str]] = {}
-    selected: dict[object, list[ast.Placement]] = {}
+    selected: dict[str | Selector, list[tuple[ast.Placement, Selector]]] = {}
     for item in written:
         _check_target(item.target, targets, broken, findings)
         selector = _selector(item.selector, scope, findings)
         if selector is None:
             continue
-        earlier = selected.setdefault(_key(selector), [])
-        _check_contradiction(item, earlier, findings)
+        keys = selector.ops if isinstance(selector, ByOperator) else (selector,)
+        earlier = [each for key in keys for each in selected.get(key, ())]
+        _check_contradiction(item, selector, earlier, findings)
         if item.target.text in rules:
             _check_effect(item, selector, rules[item.target.text], findings)
         if isinstance(selector, ByOperator):
             _check_left(item, selector.ops, rules, refused, findings)
         elif item.action == "pin" and _is_of_all(selector):
             _check_others(item, rules, findings)
-        earlier.append(item)
+        for key in keys:
+            selected.setdefault(key, []).append((item, selector))
         placement = Placement(item.action, selector, item.because)
         found[item.target.text] = (*found.get(item.target.text, ()), placement)
     return found
@@ -61,23 +63,40 @@ def _check_target(
 
 
 def _check_contradiction(
-    item: ast.Placement, earlier: Sequence[ast.Placement], findings: Findings
+    item: ast.Placement,
+    selector: Selector,
+    earlier: Sequence[tuple[ast.Placement, Selector]],
+    findings: Findings,
 ) -> None:
-    """Report the first of the `earlier` placements of the same nodes that contradicts `item`."""
-    for other in earlier:
+    """Report the first of the `earlier` placements of some of the same nodes that contradicts."""
+    for other, selected in earlier:
         same_target = item.target.text == other.target.text
+        nodes, hint = _in_both(item, selector, other, selected)
         if item.action == other.action == "pin" and not same_target:
-            message = f"these nodes are already pinned to `{other.target.text}`"
-            note = Note("pinned here", other.target.span)
+            message = f"{nodes} already pinned to `{other.target.text}`"
         elif item.action != other.action and same_target:
-            how = "pinned to" if other.action == "pin" else "forbidden on"
-            message = f"these nodes are already {how} `{other.target.text}`"
-            note = Note(f"{how.split()[0]} here", other.target.span)
+            message = f"{nodes} pinned to `{item.target.text}` and forbidden on it"
         else:
             continue
-        hint = f"remove one of them: `{item.selector.span.text}` is written twice"
+        message += ", so there is no plan"
+        note = Note(f"{'pinned' if other.action == 'pin' else 'forbidden'} here", other.target.span)
         findings.error("E0512", item.target.span, message, hint, (note,))
         return
+
+
+def _in_both(
+    item: ast.Placement, selector: Selector, other: ast.Placement, selected: Selector
+) -> tuple[str, str]:
+    """Words for the nodes that both placements select, and a hint."""
+    match selector, selected:
+        case ByOperator(ops), ByOperator(others) if set(ops) != set(others):
+            both = [op for op in ops if op in others]
+            nodes = f"{listed(both[:3], 'and')} {'is' if len(both) == 1 else 'are'}"
+            return nodes, f"select {listed(both[:3], 'and')} in one of them only"
+    hint = "remove one of them"
+    if item.selector.span.text == other.selector.span.text:
+        hint += f": `{item.selector.span.text}` is written twice"
+    return "these nodes are", hint
 
 
 def _check_effect(
@@ -166,8 +185,3 @@ def _selector(written: ast.Application, scope: PatternScope, findings: Findings)
             hint: str = did_you_mean(other, _SELECTORS) or f"there are {listed(_SELECTORS, 'and')}"
             findings.error("E0511", written.function.span, message, hint)
     return None
-
-
-def _key(selector: Selector) -> object:
-    """A key that is equal for equivalent selectors: the order of operators does not matter."""
-    return frozenset(selector.ops) if isinstance(selector, ByOperator) else selector

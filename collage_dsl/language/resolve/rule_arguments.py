@@ -15,6 +15,7 @@ from collage_dsl.language.reasoning.calls import refuse
 from collage_dsl.language.resolve.arguments import string, whole_number
 from collage_dsl.language.resolve.compilers import check_compiler
 from collage_dsl.language.resolve.limits import check_limits
+from collage_dsl.language.resolve.needless_primitives import check_needless
 from collage_dsl.language.resolve.rule_names import RuleNames
 from collage_dsl.language.resolve.variants import variant_names
 from collage_dsl.language.syntax import ast
@@ -216,6 +217,7 @@ class ArgumentReader:
                 found = [self.primitive(item) for item in items]
                 if any(primitives is None for primitives in found):
                     return None
+                check_needless(items, [primitives or () for primitives in found], self.findings)
                 return tuple(one for primitives in found if primitives for one in primitives)
         message = "`using` must be `tvm_default` or a list of primitives"
         is_one = isinstance(written, ast.Name | ast.Application)

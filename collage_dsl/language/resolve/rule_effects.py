@@ -12,6 +12,7 @@ from collage_dsl.language.reasoning.joining import (
     check_joining,
     check_siblings,
 )
+from collage_dsl.language.reasoning.limit_places import LimitPlaces
 from collage_dsl.language.reasoning.repeated import check_label, check_repeated
 from collage_dsl.language.reasoning.single_calls import check_needed_limits
 from collage_dsl.language.reasoning.too_small import check_least, check_size
@@ -53,7 +54,10 @@ def check_rule(
         case Vertical():
             check_growing(rule, place, findings)
         case OnlyValid(inner, limits):
-            places = {name: named[name].span if name in named else place for name in LIMIT_NAMES}
+            each_limit = {
+                name: named[name].span if name in named else place for name in LIMIT_NAMES
+            }
+            places = LimitPlaces(each_limit, are_arguments=True)
             check_fit(inner, limits, places, findings)
             if not check_size(inner, limits, places, findings):
                 check_least(inner, limits, places, findings)

@@ -293,7 +293,11 @@ class _TestChecker:
         bound = bind(written, self.findings, takes=(0, 1) if is_count else (1, 1))
         if not any(isinstance(s, ast.Costs) for s in self.written.statements):
             message = "this test has no `costs`, so there is no plan"
-            hint = 'write `costs { tvm { "*": 10us; } }`'
+            asked = [a.value.text for a in written.arguments if isinstance(a.value, ast.Name)]
+            names = [name for name in asked if name in self.targets] or sorted(self.targets)
+            hint = "define a target, and give its kernels costs"
+            if names:
+                hint = f'write `costs {{ {names[0]} {{ "*": 10us; }} }}`'
             self.findings.error("E0703", written.span, message, hint)
             return None
         if bound is None:

@@ -13,6 +13,7 @@ from collage_dsl.language.reasoning.coverage import check_fallback
 from collage_dsl.language.reasoning.effects import check_proposing
 from collage_dsl.language.reasoning.fitting import check_fit
 from collage_dsl.language.reasoning.joining import check_joined, check_merging
+from collage_dsl.language.reasoning.limit_places import LimitPlaces
 from collage_dsl.language.reasoning.single_calls import check_needed_limits
 from collage_dsl.language.reasoning.too_small import check_least
 from collage_dsl.language.resolve.arguments import bind, named_arguments
@@ -98,13 +99,13 @@ class _TargetChecker:
             self.check_native(rule, target, settings)
         return FusionSpec(target, rule, limits, coalesce, fallback)
 
-    def places(self, settings: dict[str, ast.Field | ast.Block]) -> dict[str, Span]:
+    def places(self, settings: dict[str, ast.Field | ast.Block]) -> LimitPlaces:
         """The span of each limit; for a default, the span of the target's name."""
         found = dict.fromkeys(LIMIT_NAMES, self.written.name.span)
         written = settings.get("limits")
         if isinstance(written, ast.Block):
             found |= {limit.name.text: limit.name.span for limit in written.fields}
-        return found
+        return LimitPlaces(found)
 
     def check_fallback(
         self,

@@ -11,7 +11,7 @@ from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
 from collage_dsl.backends.schedule.images import factors, is_axis, is_filter, window
 from collage_dsl.backends.schedule.loops import load
 from collage_dsl.backends.schedule.stages import Axis, Program, Stage, extents, shape
-from collage_dsl.backends.winograd import FOLDED_SIDES
+from collage_dsl.graph.convolutions import FOLDED_SIDES
 
 ZERO = tirx.FloatImm("float32", 0.0)
 

@@ -20,7 +20,7 @@ from collage_dsl.backends.schedule.winograd.form import Convolution, convolution
 from collage_dsl.backends.schedule.winograd.kernel import WinogradKernel
 from collage_dsl.backends.schedule.winograd.transforms import POINTS, Tile, Transform
 from collage_dsl.backends.schedule.winograd.weights import preparation
-from collage_dsl.backends.winograd import LEAST_CHANNELS
+from collage_dsl.graph.convolutions import LEAST_CHANNELS
 
 
 def winograd(func: Any, target: Any, outputs: int) -> Scheduled:
