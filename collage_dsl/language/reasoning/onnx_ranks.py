@@ -13,13 +13,27 @@ RANKS_OF_ONNX: Mapping[str, int] = {
 }
 """Operators whose result always has the same rank."""
 
+_RECURRENT = ("onnx.GRU", "onnx.LSTM", "onnx.RNN")
+
+TAKES_IN_ONNX: Mapping[str, tuple[tuple[int, int], ...]] = dict.fromkeys(_RECURRENT, ((3, 3),) * 3)
+"""The least and the greatest rank of the first operands: data, weights, and recurrent weights."""
+
+RANKS_OF_RESULTS: Mapping[str, tuple[int | None, ...]] = {
+    **dict.fromkeys(_RECURRENT, (4, 3)),
+    "onnx.DynamicQuantizeLinear": (None, 0, 0),
+    "onnx.LSTM": (4, 3, 3),
+    "onnx.Unique": (None, 1, 1, 1),
+}
+"""The ranks of operators with several results; None where it is not always the same."""
+
 SAME_RANK_IN_ONNX = frozenset(
     {f"onnx.{sort}" for sort in ("Conv", "ConvInteger", "ConvTranspose", "QLinearConv")}
     | {f"onnx.{sort}Pool" for sort in ("Average", "Lp", "Max")}
     | {f"onnx.Global{sort}Pool" for sort in ("Average", "Lp", "Max")}
     | {f"onnx.{op}" for op in ("Concat", "DFT", "DepthToSpace", "GatherElements", "GridSample")}
-    | {f"onnx.{op}" for op in ("Pad", "Resize", "Slice", "SpaceToDepth", "Tile", "TopK")}
-    | {f"onnx.{op}" for op in ("Transpose", "Upsample")}
+    | {f"onnx.{op}" for op in ("LayerNormalization", "Pad", "Resize", "Slice", "SpaceToDepth")}
+    | {f"onnx.{op}" for op in ("Split", "Tile", "TopK", "Transpose", "Upsample")}
+    | {f"com.microsoft.Skip{sort}LayerNormalization" for sort in ("", "Simplified")}
     | {f"com.microsoft.{sort}Conv" for sort in ("Fused", "Nhwc", "NhwcFused")}
 )
 """Operators whose results have the rank of the first operand."""

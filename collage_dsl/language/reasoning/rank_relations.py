@@ -20,9 +20,12 @@ from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.onnx_ranks import (
     RANKS_OF_ONNX,
+    RANKS_OF_RESULTS,
     REDUCTIONS_OF_ONNX,
     SAME_RANK_IN_ONNX,
+    TAKES_IN_ONNX,
 )
+from collage_dsl.language.reasoning.onnx_results import results_of_onnx
 from collage_dsl.language.reasoning.relations import Apply, Relation, broadcasts
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Has, Rank
@@ -78,6 +81,7 @@ _TAKES: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     "triu": ((2, inf),),
     "vision.roi_align": ((4, 4), (2, 2)),
     "vision.roi_pool": ((4, 4), (2, 2)),
+    **TAKES_IN_ONNX,
 }
 """The least and the greatest rank of operands."""
 
@@ -105,6 +109,11 @@ def rank_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
         ranks = sorted({_FIXED[op] for op in ops})
         said = f"{{op}} gives a value of rank {' or '.join(map(str, ranks))}"
         yield Relation(said, once=partial(_fixed, ranks))
+    if len(ops) == 1 and (of_each := RANKS_OF_RESULTS.get(ops[0])):
+        said = " and ".join(
+            f"{rank} as result {at}" for at, rank in enumerate(of_each) if rank is not None
+        )
+        yield Relation(f"{{op}} gives values of rank {said}", once=partial(_fixed_each, of_each))
 
 
 def _said_of_ranks(op: str) -> str:
@@ -123,6 +132,13 @@ def _range(least: Number, most: Number) -> str:
 def _fixed(ranks: list[int], called: Called, facts: Facts) -> None:
     for name in called.results.values():
         facts.narrow(Rank(name), one_of(ranks))
+
+
+def _fixed_each(ranks: tuple[int | None, ...], called: Called, facts: Facts) -> None:
+    for name, places in results_of_onnx(called):
+        known = [ranks[at] for at in places]
+        if None not in known:
+            facts.narrow(Rank(name), one_of(known))
 
 
 def _taken(called: Called, facts: Facts) -> None:
