@@ -15,8 +15,11 @@ RANKS_OF_ONNX: Mapping[str, int] = {
 
 _RECURRENT = ("onnx.GRU", "onnx.LSTM", "onnx.RNN")
 
-TAKES_IN_ONNX: Mapping[str, tuple[tuple[int, int], ...]] = dict.fromkeys(_RECURRENT, ((3, 3),) * 3)
-"""The least and the greatest rank of the first operands: data, weights, and recurrent weights."""
+TAKES_IN_ONNX: Mapping[str, tuple[tuple[int, int], ...]] = {
+    **dict.fromkeys(_RECURRENT, ((3, 3),) * 3),
+    **dict.fromkeys(("onnx.DepthToSpace", "onnx.SpaceToDepth"), ((4, 4),)),
+}
+"""The least and the greatest rank of the first operands."""
 
 RANKS_OF_RESULTS: Mapping[str, tuple[int | None, ...]] = {
     **dict.fromkeys(_RECURRENT, (4, 3)),
