@@ -20,12 +20,10 @@ from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.onnx_ranks import (
     RANKS_OF_ONNX,
-    RANKS_OF_RESULTS,
     REDUCTIONS_OF_ONNX,
     SAME_RANK_IN_ONNX,
     TAKES_IN_ONNX,
 )
-from collage_dsl.language.reasoning.onnx_results import results_of_onnx
 from collage_dsl.language.reasoning.relations import Apply, Relation, broadcasts
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Has, Rank
@@ -109,11 +107,6 @@ def rank_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
         ranks = sorted({_FIXED[op] for op in ops})
         said = f"{{op}} gives a value of rank {' or '.join(map(str, ranks))}"
         yield Relation(said, once=partial(_fixed, ranks))
-    if len(ops) == 1 and (of_each := RANKS_OF_RESULTS.get(ops[0])):
-        said = " and ".join(
-            f"{rank} as result {at}" for at, rank in enumerate(of_each) if rank is not None
-        )
-        yield Relation(f"{{op}} gives values of rank {said}", once=partial(_fixed_each, of_each))
 
 
 def _said_of_ranks(op: str) -> str:
@@ -132,13 +125,6 @@ def _range(least: Number, most: Number) -> str:
 def _fixed(ranks: list[int], called: Called, facts: Facts) -> None:
     for name in called.results.values():
         facts.narrow(Rank(name), one_of(ranks))
-
-
-def _fixed_each(ranks: tuple[int | None, ...], called: Called, facts: Facts) -> None:
-    for name, places in results_of_onnx(called):
-        known = [ranks[at] for at in places]
-        if None not in known:
-            facts.narrow(Rank(name), one_of(known))
 
 
 def _taken(called: Called, facts: Facts) -> None:
@@ -379,10 +365,7 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     ({"one_hot", "stack"}.__contains__, _again("{op} adds a dimension", _one_more)),
     ({"expand_dims"}.__contains__, _again("{op} adds the dimensions in `axis`", _expanded)),
     ({"full"}.__contains__, Relation("{op} takes a number to fill in, of rank 0", once=_filled)),
-    (
-        {"squeeze"}.__contains__,
-        _again("{op} takes out dimensions in `axis`", _squeezed),
-    ),
+    ({"squeeze"}.__contains__, _again("{op} takes out dimensions in `axis`", _squeezed)),
     (
         REDUCTIONS.__contains__,
         _again("{op} takes out the dimensions that `axis` names, unless `keepdims`", _reduced),
