@@ -6,7 +6,9 @@ from collage_dsl.language.inference.shapes import (
     UNKNOWN_DIM,
     Call,
     MismatchError,
+    Shape,
     axis_in,
+    differ,
     like_first,
     result,
 )
@@ -73,6 +75,8 @@ def affine_grid(call: Call) -> Type:
     shape, size = call.shape(), call.values[1]
     if shape is not None and len(shape) != 3:
         raise MismatchError(f"matrices have 3 dimensions with the batch, not {len(shape)}")
+    if shape is not None and not any(_is_matrix(shape, axes) for axes in (2, 3)):
+        raise MismatchError("each matrix is 2 by 3, for images, or 3 by 4, for volumes")
     if not isinstance(size, tuple):
         return result(call, None)
     if len(size) not in (2, 3):
@@ -84,3 +88,8 @@ def affine_grid(call: Call) -> Type:
         call.agree(rows, len(size), said)
         call.agree(columns, len(size) + 1, said)
     return result(call, (batch, len(size), *size))
+
+
+def _is_matrix(shape: Shape, axes: int) -> bool:
+    """Whether matrices may have a row for each of the `axes`, and a column more."""
+    return not differ(shape[1], axes) and not differ(shape[2], axes + 1)

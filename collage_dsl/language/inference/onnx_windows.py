@@ -6,6 +6,7 @@ from collage_dsl.language.inference.shapes import (
     Call,
     MismatchError,
     Shape,
+    closed,
     differ,
     is_no_multiple,
     product,
@@ -135,24 +136,29 @@ def _check_bias(call: Call, at: int, filters: Dim) -> None:
 def depth_to_space(call: Call) -> Type:
     """Channels become blocks of the image."""
     shape, size = call.shape(), call.known_whole("blocksize")
-    if shape is not None and len(shape) == 4 and size:
-        _divide(call, shape[1], size * size, "channels")
-    return unknown(call)
+    if shape is None or len(shape) != 4 or not size:
+        return unknown(call)
+    channels = _divide(call, shape[1], size * size, "channels")
+    return result(call, (shape[0], channels, *(times(dim, size) for dim in shape[2:])))
 
 
 def space_to_depth(call: Call) -> Type:
     shape, size = call.shape(), call.known_whole("blocksize")
-    if shape is not None and len(shape) == 4 and size:
-        for dim, name in zip(shape[2:], ("rows", "columns"), strict=True):
-            _divide(call, dim, size, name)
-    return unknown(call)
+    if shape is None or len(shape) != 4 or not size:
+        return unknown(call)
+    named = zip(shape[2:], ("rows", "columns"), strict=True)
+    left = (_divide(call, dim, size, name) for dim, name in named)
+    return result(call, (shape[0], times(shape[1], size * size), *left))
 
 
-def _divide(call: Call, dim: Dim, number: int, name: str) -> None:
+def _divide(call: Call, dim: Dim, number: int, name: str) -> Dim:
+    """One of `number` equal parts of a dimension."""
     if is_no_multiple(dim, number):
         raise MismatchError(f"{dim} {name} are no multiple of {number}")
     if isinstance(dim, str) and dim != UNKNOWN_DIM:
         call.agree(dim, f"{dim} // {number} * {number}", "")
+        return f"{closed(dim)} // {number}"
+    return dim // number if isinstance(dim, int) else UNKNOWN_DIM
 
 
 def sampled(call: Call) -> Type:

@@ -192,7 +192,14 @@ def more_exact_shape(left: Shape | None, right: Shape | None) -> Shape | None:
     """The more exact of two descriptions of the same shape."""
     if left is None or right is None:
         return right if left is None else left
-    return tuple(map(more_exact, left, right))
+    return tuple(map(_known_dim, left, right))
+
+
+def _known_dim(one: Dim, other: Dim) -> Dim:
+    """What is known of a dimension that has two descriptions."""
+    if UNKNOWN_DIM in (one, other):
+        return other if one == UNKNOWN_DIM else one
+    return more_exact(one, other)
 
 
 def shared_shape(one: Shape | None, other: Shape | None) -> Shape | None:

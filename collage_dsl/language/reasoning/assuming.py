@@ -242,6 +242,12 @@ def equate(way: Facts, left: Expression, right: Expression) -> None:
         _compare(way, "==", left, right)
 
 
+def limit(way: Facts, left: Expression, right: Expression) -> None:
+    """Add that `left` is at most `right` where both are known."""
+    if way.possible:
+        _compare(way, "<=", left, right)
+
+
 def _counted(way: Facts, expression: Expression) -> Expression:
     """The number of elements, if `expression` is the product of all dimensions of a value."""
     dims = list(_factors(expression))

@@ -85,7 +85,7 @@ def _named(way: Facts, term: Term) -> Term | Constant | None:
 
 
 def _bounds(way: Facts, node: Node) -> tuple[Number, Number]:
-    return values_of(way, node).bounds()
+    return values_of(way, node).whole_bounds()
 
 
 def _spelled_out(way: Facts, expression: Expression) -> Expression:

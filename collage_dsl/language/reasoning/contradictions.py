@@ -38,7 +38,8 @@ from collage_dsl.language.reasoning.premises import (
 )
 from collage_dsl.language.reasoning.relations import Claim
 from collage_dsl.language.reasoning.remaining import left_for
-from collage_dsl.language.reasoning.usual import usual
+from collage_dsl.language.reasoning.terms import terms
+from collage_dsl.language.reasoning.usual import usual, usual_dimensions
 from collage_dsl.language.reasoning.words_of_elements import of_elements
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import (
@@ -46,11 +47,13 @@ from collage_dsl.rules.condition import (
     Compare,
     Comparison,
     Constant,
+    DimAt,
     Each,
     Expression,
     Max,
     Min,
     Not,
+    Rank,
     ValueOf,
     Where,
     Within,
@@ -196,7 +199,8 @@ class _Checker:
             hint = self.alone(last)
             self.findings.error("E0302", last.span, "this condition can never hold", hint)
             return
-        named = most_telling([each for each in others if isinstance(each, Condition)])
+        told = [each for each in others if isinstance(each, Condition)]
+        named = most_telling([each for each in told if not self.is_unnamed(each)])
         needed = (
             ""
             if self.effort.explaining > MOST_LOOKING
@@ -213,6 +217,12 @@ class _Checker:
         hint = hint or ("" if needed else "remove one of them")
         notes = (*notes_on(others), *_called(last))
         self.findings.error("E0320", place_of(self.exclusion, last), message, hint, notes)
+
+    def is_unnamed(self, condition: Condition) -> bool:
+        """Whether a condition is one on a list, which has no name that the user knows."""
+        lists = self.exclusion.premises.lists
+        asked = (term for term in terms(condition.expression) if isinstance(term, DimAt | Rank))
+        return condition.implied and any(term.of in lists for term in asked)
 
     def needed_for(self, others: Sequence[Premise], last: Condition) -> str:
         """A hint that says which values the others leave for what `last` asks; may be empty."""
@@ -235,11 +245,14 @@ class _Checker:
         """Warn of a condition that holds in no usual model, or a call that is in none."""
         called = tuple(dict.fromkeys(claim.called for claim in self.claims))
         given = tuple(usual(called, self.conditions, ways))
+        more = (*usual_dimensions(called, self.conditions, ways), *given)
+        if not more or any(self.may_hold(way, more) for way in ways):
+            return
         premises: tuple[Premise, ...] = (*given, *self.claims, *self.conditions)
-        if not given or any(self.may_hold(way, given) for way in ways):
-            return
-        if not self.exclusion.contradicts(premises):
-            return
+        if not given or not self.exclusion.contradicts(premises):
+            given, premises = more, (*more, *self.claims, *self.conditions)
+            if not self.exclusion.contradicts(premises):
+                return
         found = self.exclusion.needed(premises)
         if any(each in given for each in found):  # another order may do without
             found = self.needed_otherwise(given) or found

@@ -70,7 +70,7 @@ def _same_product(called: Called, facts: Facts) -> None:
     if one is None or other is None:
         return
     for dim in list(one):
-        if dim in other and facts.of(dim).bounds()[0] >= 1:
+        if dim in other and 0 not in facts.of(dim):
             one.remove(dim)
             other.remove(dim)
     shapes = one, other
@@ -84,6 +84,9 @@ def _same_product(called: Called, facts: Facts) -> None:
             _divide(facts, dim, numbers[1], numbers[0])
         case [[], [dim]] if numbers[1] > 0:
             _divide(facts, dim, numbers[0], numbers[1])
+        case [[], several] | [several, []] if min(numbers) > 0:
+            for dim in several:
+                facts.narrow(dim, between(1, max(numbers) // min(numbers)))
         case [[dim], [of]] if numbers[0] == numbers[1] > 0:
             facts.equal(dim, of)
         case [[_, *_], [_, *_]] if min(numbers) > 0:

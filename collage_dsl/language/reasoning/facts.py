@@ -26,7 +26,7 @@ from collage_dsl.language.reasoning.domain import (
     quotient,
 )
 from collage_dsl.language.reasoning.numbers import elements
-from collage_dsl.language.reasoning.terms import Term, is_count, terms
+from collage_dsl.language.reasoning.terms import Term, comes_first, is_count, terms
 from collage_dsl.rules.condition import (
     Attr,
     Bytes,
@@ -56,9 +56,6 @@ ELEMENTS = (ValueOf, Min, Max)
 
 _DERIVED = (*ELEMENTS, Item)
 """Terms whose values depend on those of others."""
-
-_FIRST = (Attr, Each, Item, Has, Rank, DimAt, Dtype)
-"""Terms that represent those of other kinds that are equal to them."""
 
 
 @dataclass(slots=True)
@@ -303,7 +300,7 @@ class Facts:
     def unite(self, one: Term, other: Term) -> None:
         """Add that two terms are equal that represent themselves."""
         if one != other:
-            if isinstance(other, _FIRST) and not isinstance(one, _FIRST):
+            if comes_first(other, one):
                 one, other = other, one
             self.also_of[one] = self.subjects(one) | self.subjects(other)
             sides = self.of_first(one), self.of_first(other)

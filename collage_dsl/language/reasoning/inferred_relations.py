@@ -22,6 +22,7 @@ from collage_dsl.language.reasoning.domain import Values, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_relations import lists_of
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
+from collage_dsl.language.reasoning.onnx_results import results_of_onnx
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.language.reasoning.terms import Term
@@ -223,17 +224,17 @@ def _shapes(called: Called, found: Sequence[_Inferred]) -> Mapping[str, list[Seq
 
 def _results(called: Called, type_: Type | None) -> Iterator[tuple[str, Type]]:
     """
-    The results that the pattern names, with their types. An operator of ONNX gives only those that
-    are used: a single one is any of them, and several are known if the last one is among them.
+    The results that the pattern names, with their types. One of a node of ONNX has what all those
+    have that it may be.
     """
     match type_:
+        case TupleType(fields) if operators()[called.call.ops[0]].most_results is not None:
+            for name, places in results_of_onnx(called):
+                if places.stop <= len(fields):
+                    yield name, joined(TupleType(fields[places.start : places.stop]))
         case TupleType(fields):
             named = called.names.fields.get(called.result, {})
-            most = operators()[called.call.ops[0]].most_results
-            if most is not None and not named:
-                yield called.result, joined(type_)
-            elif most is None or most - 1 in named:
-                yield from ((named[at], each) for at, each in enumerate(fields) if at in named)
+            yield from ((named[at], each) for at, each in enumerate(fields) if at in named)
         case TensorType():
             yield called.result, type_
 

@@ -1,5 +1,6 @@
 """Bring comparisons of whole numbers to the form `x - y <= 3`."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial, reduce
@@ -64,9 +65,11 @@ class Sum:
     def solved(self) -> tuple[Expression, Expression] | None:
         """
         If it is 0: one of its terms, and the sum of others that this equals. None if each counts
-        more than once, or is part of a product or quotient too, or if the sum is plain.
+        more than once, or is part of a product or quotient too, or if the sum is plain, without
+        products and quotients.
         """
-        for node, factor in () if self.is_plain else self.factors.items():
+        is_simple = self.is_plain and not any(isinstance(n, Calculate) for n in self.factors)
+        for node, factor in () if is_simple else self.factors.items():
             if abs(factor) == 1 and not isinstance(node, Calculate):
                 others = _written(self.plus(Sum({node: -factor})).times(-factor))
                 if node not in set[Expression](terms(others)):
@@ -174,9 +177,20 @@ class Linear:
                 one, other = self.summed(left, inside), self.summed(right, inside)
                 if one is None or other is None:
                     return None
+                if operator == "%" and self.is_multiple(one, other):
+                    return Sum({})
                 return _calculated(operator, one, other, expression)
             case _:
                 return None
+
+    def is_multiple(self, one: Sum, other: Sum) -> bool:
+        """Whether each part of a sum is a multiple of the node above 0 that `other` is."""
+        if one.number or other.number or list(other.factors.values()) != [1]:
+            return False
+        (node,) = other.factors
+        by = Counter(_parts(node))
+        is_above = all(self.bounds(part)[0] >= 1 for part in by)
+        return is_above and all(by <= Counter(_parts(each)) for each in one.factors)
 
 
 def _calculated(operator: str, one: Sum, other: Sum, expression: Expression) -> Sum:

@@ -1,12 +1,13 @@
 """The dtypes that operators of ONNX give and take where a node has all results or operands."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language.messages.findings import listed
 from collage_dsl.language.reasoning.domain import one_of
 from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.onnx_results import results_of_onnx
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Dtype, Value
@@ -26,6 +27,10 @@ _BY_ZERO_POINT = frozenset({"onnx.QuantizeLinear", "com.microsoft.QuantizeLinear
 """Operators whose third operand has the dtype of the result."""
 
 
+_WITH_MASK = frozenset({"onnx.Dropout"})
+"""Operators that give a mask as second result, of `bool` if they take more than the data."""
+
+
 def onnx_dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
     operator = operators()[ops[0]]
     if len(ops) > 1:
@@ -38,11 +43,28 @@ def onnx_dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
         if dtype is not None:
             said = _says_given(operator, result, dtype)
             yield Relation(said, once=partial(_gives, operator, result, dtype))
+    if len(operator.fields) > 1 and all(operator.fields):
+        said = f"a node of {{op}} has only the results that are used, of {_listed(operator)}"
+        yield Relation(said, again=partial(_gives_some, operator))
+    if ops[0] in _WITH_MASK:
+        said = "{op} gives a mask of `bool`, if it takes a `ratio`"
+        yield Relation(said, once=_gives_mask)
     if attribute := _BY_CODE.get(ops[0]):
         said = f"{{op}} gives the dtype whose number in ONNX is `{attribute}`"
         yield Relation(said, again=partial(_gives_by_code, attribute))
     if ops[0] in _BY_ZERO_POINT:
         yield Relation("{op} gives the dtype of its zero point", once=_gives_that_of_zero_point)
+
+
+def _listed(operator: Operator) -> str:
+    """Words for the dtypes of all results, in order."""
+    named = [
+        f"the dtype of `{each}`"
+        if each in (operator.operands or ())
+        else listed((each,) if isinstance(each, str) else each or ())
+        for each in operator.fields
+    ]
+    return ", ".join(named[:-1]) + f" and {named[-1]}"
 
 
 def _says_given(operator: Operator, result: int, dtype: str | tuple[str, ...]) -> str:
@@ -62,14 +84,43 @@ def _takes(
 def _gives(
     operator: Operator, result: int, dtype: str | tuple[str, ...], called: Called, facts: Facts
 ) -> None:
-    last = (operator.most_results or len(operator.fields)) - 1
-    name = called.results.get(result)
-    if name is None or last not in called.results:
-        return
-    if isinstance(dtype, str) and dtype in (operator.operands or ()):
-        facts.equal(Dtype(name), Dtype(called.operands[(operator.operands or ()).index(dtype)]))
-    else:
-        facts.narrow(Dtype(name), one_of((dtype,) if isinstance(dtype, str) else dtype))
+    names = [
+        name for name, places in results_of_onnx(called) if places == range(result, result + 1)
+    ]
+    for name in names:
+        if (operand := _operand(operator, dtype, called)) is not None:
+            facts.equal(Dtype(name), operand)
+        else:
+            facts.narrow(Dtype(name), one_of((dtype,) if isinstance(dtype, str) else dtype))
+
+
+def _operand(
+    operator: Operator, dtype: str | tuple[str, ...] | None, called: Called
+) -> Dtype | None:
+    """The dtype of an operand, if `dtype` names it."""
+    named = operator.operands or ()
+    return Dtype(called.operands[named.index(dtype)]) if dtype in named else None
+
+
+def _gives_some(operator: Operator, called: Called, facts: Facts) -> None:
+    """Narrow each result that may be one of several to the dtypes of these."""
+    for name, places in results_of_onnx(called):
+        known = [_dtypes(operator, at, called, facts) for at in places if at < len(operator.fields)]
+        if len(places) == len(known) > 1 and all(known):
+            facts.narrow(Dtype(name), one_of(dtype for each in known for dtype in each))
+
+
+def _dtypes(operator: Operator, result: int, called: Called, facts: Facts) -> Iterable[Value]:
+    """The dtypes that a result may have; empty if they are not known."""
+    dtype = operator.fields[result]
+    if (operand := _operand(operator, dtype, called)) is not None:
+        return facts.of(operand).allowed or ()
+    return (dtype,) if isinstance(dtype, str) else dtype or ()
+
+
+def _gives_mask(called: Called, facts: Facts) -> None:
+    if len(called.operands) > 1 and (mask := called.results.get(1)):
+        facts.narrow(Dtype(mask), one_of(("bool",)))
 
 
 def _gives_by_code(attribute: str, called: Called, facts: Facts) -> None:

@@ -1,6 +1,14 @@
 """The ranks of what operators of ONNX give, where nothing else of the shape is known."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from collage_dsl.language.reasoning.domain import one_of
+from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.onnx_results import results_of_onnx
+from collage_dsl.language.reasoning.relations import Relation
+from collage_dsl.language.reasoning.required_calls import Called
+from collage_dsl.rules.condition import Rank
 
 RANKS_OF_ONNX: Mapping[str, int] = {
     "onnx.MaxRoiPool": 4,
@@ -13,13 +21,30 @@ RANKS_OF_ONNX: Mapping[str, int] = {
 }
 """Operators whose result always has the same rank."""
 
+_RECURRENT = ("onnx.GRU", "onnx.LSTM", "onnx.RNN")
+
+TAKES_IN_ONNX: Mapping[str, tuple[tuple[int, int], ...]] = {
+    **dict.fromkeys(_RECURRENT, ((3, 3),) * 3),
+    **dict.fromkeys(("onnx.DepthToSpace", "onnx.SpaceToDepth"), ((4, 4),)),
+}
+"""The least and the greatest rank of the first operands."""
+
+RANKS_OF_RESULTS: Mapping[str, tuple[int | None, ...]] = {
+    **dict.fromkeys(_RECURRENT, (4, 3)),
+    "onnx.DynamicQuantizeLinear": (None, 0, 0),
+    "onnx.LSTM": (4, 3, 3),
+    "onnx.Unique": (None, 1, 1, 1),
+}
+"""The ranks of operators with several results; None where it is not always the same."""
+
 SAME_RANK_IN_ONNX = frozenset(
     {f"onnx.{sort}" for sort in ("Conv", "ConvInteger", "ConvTranspose", "QLinearConv")}
     | {f"onnx.{sort}Pool" for sort in ("Average", "Lp", "Max")}
     | {f"onnx.Global{sort}Pool" for sort in ("Average", "Lp", "Max")}
     | {f"onnx.{op}" for op in ("Concat", "DFT", "DepthToSpace", "GatherElements", "GridSample")}
-    | {f"onnx.{op}" for op in ("Pad", "Resize", "Slice", "SpaceToDepth", "Tile", "TopK")}
-    | {f"onnx.{op}" for op in ("Transpose", "Upsample")}
+    | {f"onnx.{op}" for op in ("LayerNormalization", "Pad", "Resize", "Slice", "SpaceToDepth")}
+    | {f"onnx.{op}" for op in ("Split", "Tile", "TopK", "Transpose", "Upsample")}
+    | {f"com.microsoft.Skip{sort}LayerNormalization" for sort in ("", "Simplified")}
     | {f"com.microsoft.{sort}Conv" for sort in ("Fused", "Nhwc", "NhwcFused")}
 )
 """Operators whose results have the rank of the first operand."""
@@ -30,3 +55,18 @@ REDUCTIONS_OF_ONNX = frozenset(
     | {"onnx.ArgMax", "onnx.ArgMin"}
 )
 """Operators whose result keeps the reduced dimensions as 1 if `keepdims` is 1."""
+
+
+def rank_relations_of_results(ops: tuple[str, ...]) -> Iterator[Relation]:
+    ranks = RANKS_OF_RESULTS.get(ops[0], ())
+    if len(ops) == 1 and ranks:
+        named = (f"{rank} as result {at}" for at, rank in enumerate(ranks) if rank is not None)
+        said = f"{{op}} gives values of rank {' and '.join(named)}"
+        yield Relation(said, once=partial(_fixed_each, ranks))
+
+
+def _fixed_each(ranks: tuple[int | None, ...], called: Called, facts: Facts) -> None:
+    for name, places in results_of_onnx(called):
+        known = [rank for rank in ranks[places.start : places.stop] if rank is not None]
+        if len(known) == len(places):
+            facts.narrow(Rank(name), one_of(known))

@@ -49,6 +49,23 @@ def _around(axis: int, rank: int | None) -> tuple[int | None, int | None]:
     return (axis, None) if axis >= 0 else (None, -1 - axis)
 
 
+def _gathered(called: Called, facts: Facts) -> None:
+    facts.same_shape(called.operands[1], called.result)
+
+
+def _meshed(called: Called, facts: Facts) -> None:
+    """Each vector has a dimension of its own in all results."""
+    vectors = called.names.tuples.get(called.operands[0])
+    if vectors is None:
+        return
+    for vector in vectors:
+        facts.narrow(Rank(vector), one_of((1,)))
+    for name in called.results.values() if called.result in called.names.fields else ():
+        facts.narrow(Rank(name), one_of((len(vectors),)))
+        for at, vector in enumerate(vectors):
+            facts.equal(DimAt(name, at), DimAt(vector, 0))
+
+
 def _repeated(called: Called, facts: Facts) -> None:
     count, axis = (asked_list(called, facts, name) for name in ("repeats", "axis"))
     if count is None:
@@ -115,6 +132,9 @@ def _shuffled(called: Called, facts: Facts) -> None:
 
 
 _RELATIONS = {
+    "gather_elements": Relation("{op} gives the shape of the indices", once=_gathered),
+    "meshgrid": Relation("{op} gives a dimension for each vector that it takes", once=_meshed),
+    "onnx.GatherElements": Relation("{op} gives the shape of the indices", once=_gathered),
     "nn.pixel_shuffle": Relation(
         "{op} makes rows and columns of channels, as `upscale_factor` says", again=_shuffled
     ),

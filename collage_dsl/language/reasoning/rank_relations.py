@@ -22,6 +22,7 @@ from collage_dsl.language.reasoning.onnx_ranks import (
     RANKS_OF_ONNX,
     REDUCTIONS_OF_ONNX,
     SAME_RANK_IN_ONNX,
+    TAKES_IN_ONNX,
 )
 from collage_dsl.language.reasoning.relations import Apply, Relation, broadcasts
 from collage_dsl.language.reasoning.required_calls import Called
@@ -78,6 +79,7 @@ _TAKES: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     "triu": ((2, inf),),
     "vision.roi_align": ((4, 4), (2, 2)),
     "vision.roi_pool": ((4, 4), (2, 2)),
+    **TAKES_IN_ONNX,
 }
 """The least and the greatest rank of operands."""
 
@@ -363,10 +365,7 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     ({"one_hot", "stack"}.__contains__, _again("{op} adds a dimension", _one_more)),
     ({"expand_dims"}.__contains__, _again("{op} adds the dimensions in `axis`", _expanded)),
     ({"full"}.__contains__, Relation("{op} takes a number to fill in, of rank 0", once=_filled)),
-    (
-        {"squeeze"}.__contains__,
-        _again("{op} takes out dimensions in `axis`", _squeezed),
-    ),
+    ({"squeeze"}.__contains__, _again("{op} takes out dimensions in `axis`", _squeezed)),
     (
         REDUCTIONS.__contains__,
         _again("{op} takes out the dimensions that `axis` names, unless `keepdims`", _reduced),

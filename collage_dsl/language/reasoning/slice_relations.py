@@ -7,13 +7,14 @@ from math import inf
 from collage_dsl.graph import Dim
 from collage_dsl.language.inference.shapes import MismatchError
 from collage_dsl.language.inference.slicing import cut_length, slice_length
+from collage_dsl.language.reasoning.assuming import limit
 from collage_dsl.language.reasoning.axis_relations import at_least, beside
 from collage_dsl.language.reasoning.domain import Values, between, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_values import asked_list
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
-from collage_dsl.rules.condition import DimAt, Rank
+from collage_dsl.rules.condition import Calculate, Constant, DimAt, Rank
 
 
 def slice_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
@@ -60,6 +61,9 @@ def _cut(called: Called, facts: Facts) -> None:
     for axis in named if is_clipped else ():
         at_least(facts, DimAt(data, axis), DimAt(called.result, axis))
     begins, ends, steps = (*numbers[1:], (1,) * len(named))[:3]
+    if begins is not None and ends is None and steps is not None:
+        for at, (axis, begin, step) in enumerate(zip(named, begins, steps, strict=False)):
+            _cut_to(called, facts, axis, DimAt(called.operands[3], at), begin, step)
     if begins is None or ends is None or steps is None:
         return
     for axis, begin, end, step in zip(named, begins, ends, steps, strict=False):
@@ -67,6 +71,19 @@ def _cut(called: Called, facts: Facts) -> None:
         if step > 0 and (begin < 0) == (end < 0):
             most = max(0, -((begin - end) // step))
             facts.narrow(DimAt(called.result, axis), between(0, most))
+
+
+def _cut_to(called: Called, facts: Facts, axis: int, end: DimAt, begin: int, step: int) -> None:
+    """
+    A slice goes no further than an end that is not below its begin, and takes every `step`. Where
+    it is as long as what it is cut from, it ends no earlier.
+    """
+    whole, result = DimAt(called.operands[0], axis), DimAt(called.result, axis)
+    if step > 0 and 0 <= begin <= facts.of(end).bounds()[0]:
+        taken = Calculate("*", result, Constant(step))
+        limit(facts, taken, Calculate("+", end, Constant(step - 1 - begin)))
+    if step > 0 and facts.first(result) == facts.first(whole) and 0 not in facts.of(whole):
+        limit(facts, whole, end)
 
 
 def _cut_along(called: Called, facts: Facts, axis: int, bounds: tuple[int, int, int]) -> None:

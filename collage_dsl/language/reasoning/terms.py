@@ -104,6 +104,17 @@ def is_count(expression: Expression) -> bool:
             return False
 
 
+_FIRST = (Attr, Each, Item, Has, Rank, DimAt, Dtype)
+"""Terms that represent those of other kinds that are equal to them."""
+
+
+def comes_first(one: Term, other: Term) -> bool:
+    """Whether `one` is to represent `other`: a count does, because it divides as a whole number."""
+    if isinstance(other, Attr | Each | Item) and is_count(one):
+        return True
+    return isinstance(one, _FIRST) and not isinstance(other, _FIRST)
+
+
 def renamed(expression: Expression, new: Callable[[str], str]) -> Expression:
     """`expression` with the name `new(name)` for each name of a value."""
     match expression:

@@ -98,6 +98,46 @@ def _usual_sizes(conditions: Sequence[Condition], ways: Sequence[Facts]) -> Iter
             yield Condition(Compare(">=", term, Constant(1)), span)
 
 
+def usual_dimensions(
+    calls: Sequence[Called], conditions: Sequence[Condition], ways: Sequence[Facts]
+) -> Iterator[Condition]:
+    """
+    That no dimension is 0 of which no condition asks, but which operators compare with others, or
+    say to be 0.
+    """
+    if not conditions or not ways:
+        return
+    asked = {term for condition in conditions for term in terms(condition.expression)}
+    first, *others = (_compared(way) for way in ways)
+    common = [term for term in first if term not in asked and all(term in each for each in others)]
+    of_calls = {name for called, _ in _written(calls) for name in _values_of(called)}
+    for term in sorted(common, key=str):
+        if term.of in of_calls and all(_has_axis(term, way) for way in ways):
+            yield Condition(Compare(">=", term, Constant(1)), conditions[-1].span)
+
+
+def _compared(way: Facts) -> set[DimAt]:
+    """The dimensions that may be 0 and are part of comparisons, and those that are always 0."""
+    compared = [*way.differences.values, *way.sums, *way.sums.values()]
+    found = {term for node in compared if node is not None for term in terms(node)}
+    dims = {term for term in found if isinstance(term, DimAt) and 0 in way.of(term)}
+    zero = (term for term, values in way.values.items() if values.only() == 0)
+    return dims | {term for term in zero if isinstance(term, DimAt)}
+
+
+def _values_of(called: Called) -> Iterator[str]:
+    """The tensors that a call takes and gives."""
+    yield from called.results.values()
+    for at in range(len(called.operands)):
+        yield from called.tensors(at)
+
+
+def _has_axis(term: DimAt, way: Facts) -> bool:
+    """Whether a dimension is known to be one of a tensor."""
+    least, _ = way.of(Rank(term.of)).bounds()
+    return term.of not in way.lists and least > (term.axis if term.axis >= 0 else -1 - term.axis)
+
+
 def _written(calls: Sequence[Called]) -> Iterator[tuple[Called, Span]]:
     """Those with operators that are in every match, and where they are written."""
     for called in calls:
