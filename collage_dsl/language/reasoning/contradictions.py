@@ -60,6 +60,9 @@ from collage_dsl.rules.condition import (
 )
 from collage_dsl.rules.pattern import Pattern
 
+_MOST_PREMISES = 60
+"""A reason is not looked for in another order if there are more premises."""
+
 
 def check_contradictions(
     pattern: Pattern,
@@ -254,7 +257,8 @@ class _Checker:
             if not self.exclusion.contradicts(premises):
                 return
         found = self.exclusion.needed(premises)
-        if any(each in given for each in found):  # another order may do without
+        is_small = len(premises) <= _MOST_PREMISES
+        if is_small and any(each in given for each in found):  # another order may do without
             found = self.needed_otherwise(given) or found
         conditions = [each for each in found if isinstance(each, Condition)]
         if self.exclusion.is_tired or not conditions:

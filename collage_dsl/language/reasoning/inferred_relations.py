@@ -273,8 +273,8 @@ def _has_one_of(facts: Facts, name: str, shapes: Sequence[Sequence[Dim]], dims: 
         numbers = [dim for dim in each if isinstance(dim, int)]
         if len(numbers) == len(each):
             facts.narrow(DimAt(name, axis), one_of(numbers))
-        elif len(set(each)) == 1 and (found := dims.expression(each[0])) is not None:
-            equate(facts, DimAt(name, axis), found)
+        elif len(set(each)) == 1:
+            dims.equate(DimAt(name, axis), each[0])
 
 
 def _may_be(facts: Facts, name: str, shape: Sequence[Dim]) -> bool:
@@ -291,6 +291,8 @@ class _Dims:
 
     facts: Facts
     terms: list[Term] = field(default_factory=list)
+    given: dict[Dim, DimAt] = field(default_factory=dict)
+    """By a dimension of a result, one that has been found to be it."""
 
     def of(self, name: str) -> tuple[Dim, ...] | None:
         """The shape of a value, or the items of a list; None if the rank is not known."""
@@ -307,6 +309,14 @@ class _Dims:
         if first not in self.terms:
             self.terms.append(first)
         return f"d{self.terms.index(first)}"
+
+    def equate(self, term: DimAt, dim: Dim) -> None:
+        """Add that `term` is `dim`: what has the same dimension already is equal to it."""
+        if dim in self.given:
+            self.facts.equal(term, self.given[dim])
+        elif (found := self.expression(dim)) is not None:
+            equate(self.facts, term, found)
+            self.given[dim] = term
 
     def expression(self, dim: Dim) -> Expression | None:
         """What a dimension is in terms of known values; None if that is not known."""
