@@ -26,7 +26,7 @@ class MismatchError(Exception):
 
 
 _ONE = re.compile(
-    r"(?<![\w.])1 (axe|batche|boxe|channel|column|dimension|direction|feature|filter|group|head"
+    r"(?<![\w.-])1 (axe|batche|boxe|channel|column|dimension|direction|feature|filter|group|head"
     r"|indice|letter|number|operand|part|region|row|subscript|value)s\b( (?:do|are|have|make)\b)?"
 )
 _SINGULARS = {"axe": "axis", "batche": "batch", "boxe": "box", "indice": "index"}
