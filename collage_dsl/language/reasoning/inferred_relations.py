@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, permutations
 
 from collage_dsl.graph import Attribute, Dim, OpaqueType, TensorType, TupleType, Type
 from collage_dsl.graph.operators import operators, without_code
@@ -188,7 +188,8 @@ class _Part:
             return [at for at in both if at in values]
         if operator.axes[name] or rank > _MOST_AXES:
             return []
-        return [list_ for count in range(rank + 1) for list_ in combinations(range(rank), count)]
+        listed = combinations if len(self.types) == 1 else permutations  # weights have their order
+        return [list_ for count in range(rank + 1) for list_ in listed(range(rank), count)]
 
 
 def _type(call: Call) -> Type:
