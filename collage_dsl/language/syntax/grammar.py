@@ -17,7 +17,7 @@ from lark import Lark
 from lark.grammar import Rule
 from lark.lexer import TerminalDef
 
-from collage_dsl.language.syntax.placed import Placed, place_trees, share_rules
+from collage_dsl.language.syntax.placed import Placed, place_trees
 from collage_dsl.resources import folder
 
 _OPTIONS = {
@@ -45,7 +45,7 @@ def parser(start: str) -> Lark:
     tables["data"]["options"]["tree_class"] = Placed
     made = Lark.load(tables)
     place_trees(made)
-    share_rules(made)
+    _share_rules(made)
     return made
 
 
@@ -67,6 +67,19 @@ def make(grammar: str, start: str) -> dict[str, Any]:
     made: Any = Lark(grammar, start=start, **_OPTIONS)
     data, memo = made.memo_serialize([TerminalDef, Rule])
     return {"data": data, "memo": memo}
+
+
+def _share_rules(parser: Lark) -> None:
+    """
+    Let the tables of `parser` have the very rules that its callbacks are found by.
+
+    lark makes equal ones when it loads tables, and compares them with each other at each step.
+    """
+    rules = {rule: rule for rule in parser._callbacks if isinstance(rule, Rule)}
+    for actions in parser.parser.parser._parse_table.states.values():
+        for symbol, (action, arg) in actions.items():
+            if isinstance(arg, Rule):
+                actions[symbol] = action, rules[arg]
 
 
 def _path(start: str) -> Path:

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 from lark import Lark, Tree
-from lark.grammar import Rule
 
 
 class Placed(Tree[Any]):
@@ -35,19 +34,6 @@ def place_trees(parser: Lark) -> None:
     callbacks: dict[Any, Any] = parser._callbacks
     for rule, build in callbacks.items():
         callbacks[rule] = partial(_placed, build)
-
-
-def share_rules(parser: Lark) -> None:
-    """
-    Let the tables of `parser` have the very rules that its callbacks are found by.
-
-    lark makes equal ones when it loads tables, and compares them with each other at each step.
-    """
-    rules = {rule: rule for rule in parser._callbacks if isinstance(rule, Rule)}
-    for actions in parser.parser.parser._parse_table.states.values():
-        for symbol, (action, arg) in actions.items():
-            if isinstance(arg, Rule):
-                actions[symbol] = action, rules[arg]
 
 
 def _placed(build: _Build, parts: list[Any]) -> Any:
