@@ -291,9 +291,9 @@ class _Checker:
         return [] if any(each in given for each in found) else found
 
     def may_hold(self, way: Facts, given: Sequence[Condition]) -> bool:
-        """Whether `given` and all conditions may hold in `way`."""
+        """Whether `given` may hold in `way`, in which all conditions hold."""
         left = [way.copy()]
-        for condition in (*given, *self.conditions):
+        for condition in given:
             left = assume(left, condition.expression, most=0)
         left = self.related(left)
         for condition in self.conditions:
