@@ -840,3 +840,25 @@ def test_what_follows_a_node_that_inference_does_not_know() -> None:
     model.opset_import.add(domain="com.microsoft", version=1)
 
     agrees(model, {"x": f32(4, 4)})
+
+
+def test_a_sum_of_products_of_no_elements() -> None:
+    text = '(float[3,0] x, float[0] y) => (float[3] z) { z = Einsum <equation = "ij,j"> (x, y) }'
+
+    agrees(parsed(text, 17), {"x": f32(3, 0), "y": f32(0)})
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize("kind", ["Sum", "Max", "Min", "Prod", "Mean", "L2", "LogSumExp"])
+def test_a_slice_that_may_be_empty_is_reduced(kind: str, size: int) -> None:
+    model = parsed(
+        f"""(float[3,n] x) => (float[3,1] y) {{
+          s = Slice (x, one, most, one)
+          y = Reduce{kind} <axes = [1]> (s)
+        }}""",
+        11,
+        one=np.array([1]),
+        most=np.array([2**31 - 1]),
+    )
+
+    agrees(model, {"x": f32(3, size)})

@@ -451,13 +451,12 @@ def test_given_indices_that_are_out_of_range() -> None:
 # Infinities, and what is not a number.
 
 
-def checked(target: str) -> Verification:
-    """Of a model with relus, by native kernels, on all draws."""
-    model = joined()
+def checked(target: str, model: onnx.ModelProto | None = None) -> Verification:
+    """Of a model with relus, or of `model`, by native kernels, on all draws."""
+    model = model or joined()
     graph = from_onnx(model)
-    spec = collage.load(text=f"collage 1; target tvm on {target} {{ rules op_call_by_kind(); }}")[
-        "tvm"
-    ]
+    rules = "union(op_call_by_kind(), op_call_by_kind(opaque))"
+    spec = collage.load(text=f"collage 1; target tvm on {target} {{ rules {rules}; }}")["tvm"]
     kernels = collage.choose(graph, collage.propose(graph, spec), cost=lambda _: 1e-5).candidates
     found = realized(graph, kernels, backends_of([spec]))
     executable = ModelExecutable(build(found.module), Signature.of(graph, cores=1))
@@ -478,6 +477,19 @@ def test_a_kernel_that_loses_nan_is_found(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_nan_of_fast_math_is_not_compared() -> None:
     found = checked("llvm(fast_math: true)")
+
+    assert found.passed
+    assert found.draws[-1] == "special"
+
+
+def test_a_kernel_that_takes_sizes_alone_is_compared() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 11]>
+        g (float[3,n] x) => (float[3,1] y) <int64[1] a = {1}, int64[1] b = {2147483647}> {
+          s = Slice (x, a, b, a)
+          y = ReduceMax <axes = [1]> (s)
+        }"""
+
+    found = checked("llvm", onnx.parser.parse_model(text))
 
     assert found.passed
     assert found.draws[-1] == "special"

@@ -354,6 +354,8 @@ class _Importer(Values):
                 return f"the shape of `{name}` is found as the model runs"
             if joins(node.op_type) and self.is_empty(name):
                 return f"`{name}` has no elements"
+            if node.op_type == "ReduceMean" and self.may_be_empty(name):
+                return f"`{name}` may have no elements, of which TVM's mean is not a number"
         return limit(node, self.uses.keys(), self.constant, self.static_shape)
 
     def keep(self, node: onnx.NodeProto, reason: str, *, is_doubtful: bool = False) -> None:

@@ -44,10 +44,13 @@ def joins(op: str) -> bool:
 
 
 _JOINING = (
+    "Attention",
     "Conv",
     "CumSum",
     "DynamicQuantize",
+    "Einsum",
     "Gemm",
+    "GridSample",
     "LRN",
     "MatMul",
     "Norm",

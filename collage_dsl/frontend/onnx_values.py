@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 
 from collage_dsl.frontend.arrays import Array, constant
@@ -252,6 +253,11 @@ class Values:
         type_ = getattr(self.value(name), "ty", None)
         return isinstance(type_, relax.TensorType) and 0 in static_dims(type_)
 
+    def may_be_empty(self, name: str) -> bool:
+        """Whether a value is a tensor of which a slice may take nothing."""
+        shape = getattr(getattr(self.value(name), "ty", None), "shape", None)
+        return isinstance(shape, relax.ShapeExpr) and any(map(_is_cut_at_zero, shape.values))
+
     def follows(self, type_: Any) -> bool:
         """Whether values of this type are tensors, and the dimensions those of inputs."""
         match type_:
@@ -313,6 +319,13 @@ def _is_operator(call: Any) -> bool:
 def _is_expression(value: Any) -> bool:
     """Whether a value is computed from dimensions: no number, and no tensor."""
     return tvm.ir.is_prim_expr(value) and not isinstance(value, tirx.IntImm | tirx.FloatImm)
+
+
+def _is_cut_at_zero(dim: Any) -> bool:
+    """Whether a dimension is computed from `max(…, 0)`, which is what a slice takes."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(dim, (tirx.Max, found.append))
+    return any(isinstance(each.b, tirx.IntImm) and each.b.value == 0 for each in found)
 
 
 def is_call(expr: Any) -> bool:

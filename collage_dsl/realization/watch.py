@@ -149,9 +149,16 @@ class Watch:
         return [i for i in call.arguments if nodes[i].form is not Form.CONSTANT]
 
     def _given(self, call: KernelCall, arguments: Sequence[Any]) -> dict[int, Any]:
-        """The tensors that a kernel takes, by node."""
+        """
+        The tensors that a kernel takes, by node. TVM passes the sizes alone of those that only say
+        how large others are.
+        """
         wanted = set(self._activations(call))
-        pairs = zip(call.arguments, arguments, strict=False)
+        indices: Sequence[int] = call.arguments
+        if any(isinstance(each, int) for each in arguments[: len(indices)]):
+            read = self.graph.input(call.candidate.sub_graph.inside)
+            indices = [i for i in indices if read >> i & 1]
+        pairs = zip(indices, arguments, strict=False)
         return {i: each for i, each in pairs if i in wanted and _is_tensor(self.graph, i)}
 
     def _taken(self, call: KernelCall, arguments: Sequence[Any]) -> dict[int, Array]:

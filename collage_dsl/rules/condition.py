@@ -35,6 +35,9 @@ MIRRORED: Mapping[Comparison, Comparison] = {
 """What remains true when the sides of a comparison are exchanged."""
 Arithmetic = Literal["+", "-", "*", "/", "%"]
 
+# Terms of one value are often in one dictionary: `rank(x)`, `dtype(x)`, `size(x)`. A hash of the
+# fields alone, as a dataclass has it, would be the same for all of them.
+
 
 @dataclass(frozen=True, slots=True)
 class Constant:
@@ -48,6 +51,9 @@ class Attr:
     """An attribute of the call that has the condition in its brackets."""
 
     name: str
+
+    def __hash__(self) -> int:
+        return hash((Attr, self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +70,18 @@ class Dtype:
 
     of: str
 
+    def __hash__(self) -> int:
+        return hash((Dtype, self.of))
+
 
 @dataclass(frozen=True, slots=True)
 class Rank:
     """`rank(x)`: the number of its dimensions."""
 
     of: str
+
+    def __hash__(self) -> int:
+        return hash((Rank, self.of))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +98,9 @@ class Shape:
 
     of: str
 
+    def __hash__(self) -> int:
+        return hash((Shape, self.of))
+
 
 @dataclass(frozen=True, slots=True)
 class Size:
@@ -93,12 +108,18 @@ class Size:
 
     of: str
 
+    def __hash__(self) -> int:
+        return hash((Size, self.of))
+
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
     """`bytes(x)`: the memory that the elements take."""
 
     of: str
+
+    def __hash__(self) -> int:
+        return hash((Bytes, self.of))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +147,18 @@ class ValueOf:
 
     of: str
 
+    def __hash__(self) -> int:
+        return hash((ValueOf, self.of))
+
 
 @dataclass(frozen=True, slots=True)
 class Min:
     """`min(c)`: the least element of a constant."""
 
     of: str
+
+    def __hash__(self) -> int:
+        return hash((Min, self.of))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +167,18 @@ class Max:
 
     of: str
 
+    def __hash__(self) -> int:
+        return hash((Max, self.of))
+
 
 @dataclass(frozen=True, slots=True)
 class Element:
     """`c`, inside `all(c > 0)`: an element of a constant."""
 
     of: str
+
+    def __hash__(self) -> int:
+        return hash((Element, self.of))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +221,18 @@ class Has:
 
     of: str
 
+    def __hash__(self) -> int:
+        return hash((Has, self.of))
+
 
 @dataclass(frozen=True, slots=True)
 class Uses:
     """`uses(x)`: how many nodes use it, plus 1 if it is a result of the function."""
 
     of: str
+
+    def __hash__(self) -> int:
+        return hash((Uses, self.of))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ def general(func: Any, machine: Machine) -> Any:
     named = func.with_attr("global_symbol", "main")
     schedule = s_tir.Schedule(tvm.IRModule({"main": named}))
     for block in schedule.get_child_blocks(schedule.get_sblock(func.body.block.name_hint)):
+        _start_apart(schedule, block)
         spatial = _spatial_loops(schedule, block)
         if spatial and not schedule.get_child_blocks(block):
             _shared_out(schedule, block, spatial, machine)
@@ -31,6 +32,23 @@ def general(func: Any, machine: Machine) -> Any:
 
 def _unnamed(func: Any) -> Any:
     return func.without_attr("global_symbol")
+
+
+def _start_apart(schedule: s_tir.Schedule, block: Any) -> None:
+    """
+    Initialise a reduction before its first loop of unknown extent: TVM does it in the first round,
+    of which there is none if the extent is 0.
+    """
+    realize = _realize(schedule, block)
+    reduced = {
+        value
+        for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+        if axis.iter_type == tirx.IterVar.CommReduce
+    }
+    loops = [(loop, schedule.get(loop)) for loop in schedule.get_loops(block)]
+    rounds = [(loop, node) for loop, node in loops if node.loop_var in reduced]
+    if realize.block.init is not None and any(constant(node.extent) is None for _, node in rounds):
+        schedule.decompose_reduction(block, rounds[0][0])
 
 
 def _spatial_loops(schedule: s_tir.Schedule, block: Any) -> list[Any]:
