@@ -20,6 +20,7 @@ from collage_dsl.rules.pattern import (
     Pattern,
     PatternCall,
     Reference,
+    Repeat,
     TupleOf,
 )
 from collage_dsl.source import Span
@@ -36,7 +37,8 @@ class Called:
     Values without a name get one that no user can write: `2.0` is the first operand of the third
     call, `s[1]` a field of `s`. `number` distinguishes the attributes of different calls.
 
-    A path stands for a call of what the path is from, and of any other tensor that its calls take.
+    A path, or a chain of repeated calls, stands for a call of what it is from, and of any other
+    tensor that its calls take.
     """
 
     call: Call
@@ -150,7 +152,9 @@ def _calls(operand: Operand, name: str, names: Names, numbers: Iterator[int]) ->
             inside = [(inner, f"{number}.{at}") for at, inner in enumerate(operands)]
             values = [names.of(*each) for each in inside if not isinstance(each[0], Number)]
             names.flat += _in_turn(operand, name, values, number, names)
-        case PathFrom(ops, origin, least, kinds=kinds):
+        case PathFrom(ops, origin, least, kinds=kinds) | Repeat(
+            Call(ops, (origin, *_), kinds=kinds), least
+        ):
             number = next(numbers)
             inside = [(origin, f"{number}.0")]
             call = Call(ops, (origin,), optional=not least, kinds=kinds, span=operand.span)
