@@ -44,6 +44,7 @@ from collage_dsl.language.reasoning.words_of_elements import of_elements, of_pla
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import (
     Attr,
+    Calculate,
     Compare,
     Comparison,
     Constant,
@@ -323,6 +324,10 @@ class _Checker:
         match expression, written:
             case Compare(left=left, right=right), _ if left == right:
                 return "both sides are the same"
+            case Compare("==", Calculate("*", one, other), Constant(int() as number)), _ if (
+                one == other and number > 0
+            ):
+                return f"`{number}` is not the square of a whole number"
             case (
                 (Compare(left=left, right=Constant()) | Within(left)),
                 ast.Operation(_, side, _),
