@@ -18,6 +18,7 @@ from collage_dsl.language.reasoning.domain import (
     calculated,
     divided_by,
     one_of,
+    roots,
     solved,
 )
 from collage_dsl.language.reasoning.facts import Facts
@@ -434,3 +435,18 @@ def test_what_two_conditions_say_together(first: str, second: str, codes: str) -
     text = f"collage 1; pattern p(x, w) {{ y = matmul(x, w); {wheres} yield y; }}"
 
     assert [found.code for found in check(Source("t", text))] == codes.split()
+
+
+@pytest.mark.parametrize(
+    ("square", "found"),
+    [
+        (one_of((7,)), []),
+        (one_of((9,)), [3]),
+        (between(2, 16), [2, 3, 4]),
+        (between(-5, 1), [0, 1]),
+        (between(-inf, -1), []),
+        (between(26, inf), [6, 7, 8]),
+    ],
+)
+def test_roots_are_the_numbers_with_such_a_square(square: Values, found: list[int]) -> None:
+    assert [number for number in range(9) if number in roots(square)] == found

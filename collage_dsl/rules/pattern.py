@@ -192,6 +192,7 @@ class Repeat:
     call: Call | PatternCall
     least: int
     most: int
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,12 @@ from collage_dsl.language.reasoning.domain import (
     is_number,
     one_of,
 )
-from collage_dsl.language.reasoning.each_element import constants_in, may_be_empty, of_ends
+from collage_dsl.language.reasoning.each_element import (
+    constants_in,
+    first_element,
+    may_be_empty,
+    of_ends,
+)
 from collage_dsl.language.reasoning.facts import Facts, values_of, with_axis
 from collage_dsl.language.reasoning.knowing import know
 from collage_dsl.language.reasoning.narrowing import (
@@ -23,7 +28,7 @@ from collage_dsl.language.reasoning.narrowing import (
     near_all,
     rounding_of,
 )
-from collage_dsl.language.reasoning.terms import without_none
+from collage_dsl.language.reasoning.terms import Term, without_none
 from collage_dsl.rules.condition import (
     MIRRORED,
     OPPOSITE,
@@ -35,6 +40,7 @@ from collage_dsl.rules.condition import (
     Comparison,
     Constant,
     DimAt,
+    Dtype,
     Each,
     Expression,
     Has,
@@ -171,10 +177,15 @@ def _assume_of_some(way: Facts, inner: Expression, holds: bool, most: int) -> li
     Like `_assume_of_all`, in a way in which there are elements. What alternatives say of the least
     and the greatest element is joined, so that there remains one way.
     """
-    ends = [end for name in constants_in(inner) for end in (Min(name), Max(name))]
+    names = constants_in(inner)
+    ends: list[Term] = [end for name in names for end in (Min(name), Max(name))]
     for end in ends:
         if way.possible:
             know(way, end)
+    if holds and asked_places(inner):
+        ends += map(first_element, names)
+        for name in names:
+            _know_first(way, name)
     for each in of_ends(way, inner) if holds else (inner,):
         if not way.possible:
             return []
@@ -185,6 +196,16 @@ def _assume_of_some(way: Facts, inner: Expression, holds: bool, most: int) -> li
         for end in ends:
             way.narrow(end, hull(one.of(end) for one in found) if found else NOTHING)
     return [way] if way.possible else []
+
+
+def _know_first(way: Facts, name: str) -> None:
+    """Add that the first element of a constant is one of its elements."""
+    first = first_element(name)
+    if way.possible:
+        way.equal(Dtype(first.of), Dtype(name))
+        know(way, first)
+    limit(way, Min(name), first)
+    limit(way, first, Max(name))
 
 
 def _narrow_to_choices(

@@ -18,6 +18,7 @@ from collage_dsl.language.reasoning.premises import (
     what_is_said,
 )
 from collage_dsl.language.reasoning.ways_of_parts import (
+    MOST_REPEATED,
     OpenPart,
     Way,
     kinds_in,
@@ -55,8 +56,10 @@ def check_choices(
     """
     written = written_out(pattern)
     asks_has = bool(needed_names(where.condition for where in pattern.conditions))
-    if _Search(written, implied, effort, asks_has=asks_has).check(whole, findings):
+    search = _Search(written, implied, effort, asks_has=asks_has)
+    if search.check(whole, findings):
         return
+    search.check_bounds(pattern, findings)
     if effort.choosing <= MOST_CHOOSING and kinds_in(written.pattern):
         for alike in (what_is_kept, what_is_said):
             of_operators = _Search(written, implied, effort, alike, MOST_OPERATORS)
@@ -118,6 +121,30 @@ class _Search:
             for way, refusal in refused:
                 self.report_way(way, refusal, findings)
         return False
+
+    def check_bounds(self, pattern: Pattern, findings: Findings) -> None:
+        """Report repeated calls of `pattern` that are always fewer than the upper bound."""
+        required = self.written.required
+        for part in open_parts(pattern, required, most_counts=MOST_REPEATED):
+            if part.span is not None:
+                self.check_bound(pattern, part, part.span, findings)
+
+    def check_bound(
+        self, pattern: Pattern, part: OpenPart, place: Span, findings: Findings
+    ) -> None:
+        refusal: Exclusion | None = None
+        most = part.ways[-1].count
+        for way in reversed(part.ways):
+            most, self.refusal = way.count, None
+            if self.possible(written_out(part.taken(pattern, way))) is not None:
+                break
+            refusal = self.refusal
+        if refusal is not None and most < part.ways[-1].count:
+            _, why = self.refused(refusal)
+            message = f"no match has {f'more than {most}' if most else 'any'} of these calls"
+            bounds = part.ways[0].count, most
+            hint = _BOUNDS.get(bounds, "write `repeat[{}..{}]`").format(*bounds)
+            findings.warning("W0314", place, message, "; ".join(filter(None, (why, hint))))
 
     def way(self, written: WrittenOut) -> Chosen | None:
         """One way in which all parts match together; None if there is none."""
@@ -246,6 +273,10 @@ class _Search:
         """Whether a pattern that is called says all this, so that it is reported there."""
         places = {premise.span for premise in found}
         return len(places) == 1 and places <= self.written.calls
+
+
+_BOUNDS = {(0, 0): "remove the call", (1, 1): "write the call without `repeat`"}
+"""What to write for some bounds of repeated calls."""
 
 
 def _lacks_parameter(pattern: Pattern) -> bool:

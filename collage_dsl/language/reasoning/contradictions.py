@@ -40,10 +40,11 @@ from collage_dsl.language.reasoning.relations import Claim
 from collage_dsl.language.reasoning.remaining import left_for
 from collage_dsl.language.reasoning.terms import terms
 from collage_dsl.language.reasoning.usual import usual, usual_dimensions
-from collage_dsl.language.reasoning.words_of_elements import of_elements
+from collage_dsl.language.reasoning.words_of_elements import of_elements, of_places
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import (
     Attr,
+    Calculate,
     Compare,
     Comparison,
     Constant,
@@ -217,7 +218,8 @@ class _Checker:
             message, said = f"this can never hold together with {what}", needed
         why = other_elements(self.exclusion, found) or self.exclusion.why(found, values=not needed)
         hint = "; ".join(filter(None, (self.either(named, last) or said, why)))
-        hint = hint or ("" if needed else "remove one of them")
+        if not (hint or needed):
+            hint = of_places([each.expression for each in (*told, last)]) or "remove one of them"
         notes = (*notes_on(others), *_called(last))
         self.findings.error("E0320", place_of(self.exclusion, last), message, hint, notes)
 
@@ -322,6 +324,10 @@ class _Checker:
         match expression, written:
             case Compare(left=left, right=right), _ if left == right:
                 return "both sides are the same"
+            case Compare("==", Calculate("*", one, other), Constant(int() as number)), _ if (
+                one == other and number > 0
+            ):
+                return f"`{number}` is not the square of a whole number"
             case (
                 (Compare(left=left, right=Constant()) | Within(left)),
                 ast.Operation(_, side, _),

@@ -212,6 +212,15 @@ def factors(product: Values, fewest: Number, greatest: Number) -> Values:
     return between(low, inf if fewest == 0 or is_infinite(most) else most // fewest)
 
 
+def roots(square: Values) -> Values:
+    """The whole numbers from 0 on whose square may be a `square`."""
+    least, most = square.whole_bounds()
+    if most < 0:
+        return NOTHING
+    low = isqrt(least - 1) + 1 if isinstance(least, int) and least > 0 else 0
+    return between(low, isqrt(most) if isinstance(most, int) else inf)
+
+
 @lru_cache(1024)
 def _divisors(number: int) -> frozenset[int]:
     small = [each for each in range(1, isqrt(number) + 1) if number % each == 0]

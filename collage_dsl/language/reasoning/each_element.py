@@ -7,12 +7,15 @@ from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.knowing import count_elements
 from collage_dsl.rules.condition import (
     Compare,
+    Constant,
     Element,
     Expression,
     Max,
     Min,
     Place,
     Size,
+    ValueOf,
+    asked_places,
     parts,
     rebuilt,
 )
@@ -38,9 +41,26 @@ def of_ends(way: Facts, condition: Expression) -> tuple[Expression, ...]:
     known: it need not be the same where the condition is about the least and about the greatest
     element, so it has values, and nothing is equal to it.
 
-    If `a > b` for the elements at each place, then `max(a) > max(b)` and `min(a) > min(b)`.
+    If `a > b` for the elements at each place, then `max(a) > max(b)` and `min(a) > min(b)`. A
+    condition on places is also said of the first element, the one at place 0 along each axis.
     """
-    return tuple(_of_ends(way, condition))
+    said = tuple(_of_ends(way, condition))
+    return (*said, _of_first(condition)) if asked_places(condition) else said
+
+
+def first_element(name: str) -> ValueOf:
+    """The first element of a constant."""
+    return ValueOf(f"{name}[0]")
+
+
+def _of_first(condition: Expression) -> Expression:
+    match condition:
+        case Element(of):
+            return first_element(of)
+        case Place():
+            return Constant(0)
+        case _:
+            return rebuilt(condition, _of_first)
 
 
 def _of_ends(way: Facts, condition: Expression) -> Iterator[Expression]:

@@ -14,6 +14,7 @@ from collage_dsl.language.reasoning.domain import (
     factors,
     is_infinite,
     one_of,
+    roots,
 )
 from collage_dsl.language.reasoning.facts import ELEMENTS, Facts, typed, with_axis
 from collage_dsl.language.reasoning.numbers import widths_of
@@ -100,6 +101,8 @@ def _multiply(facts: Facts, name: str, dims: Sequence[DimAt]) -> None:
     """Narrow the number of elements by all dimensions, and each of them by it and the others."""
     bounds = [facts.of(dim).whole_bounds() for dim in dims]
     facts.narrow(Size(name), reduce(partial(calculated, "*"), map(facts.of, dims), one_of((1,))))
+    if len(dims) == 2 and facts.first(dims[0]) == facts.first(dims[1]):
+        facts.narrow(dims[0], roots(facts.of(Size(name))))
     for at, dim in enumerate(dims):
         if facts.possible and facts.of(dim).only() is None:
             others = bounds[:at] + bounds[at + 1 :]

@@ -14,6 +14,7 @@ from collage_dsl.language.reasoning.domain import (
     factors,
     is_number,
     is_whole,
+    roots,
     solved,
 )
 from collage_dsl.language.reasoning.facts import Facts, values_of
@@ -166,6 +167,8 @@ def _narrow_both(
         case "-":
             narrow(way, left, calculated("+", result, other))
             narrow(way, right, calculated("-", one, result))
+        case "*" if left == right and one.bounds()[0] >= 0:
+            narrow(way, left, roots(result))
         case "*" if min(one.bounds()[0], other.bounds()[0]) >= 0:
             narrow(way, left, factors(result, *other.bounds()))
             narrow(way, right, factors(result, *one.bounds()))

@@ -20,7 +20,9 @@ from collage_dsl.rules.pattern import (
     Pattern,
     PatternCall,
     Reference,
+    Repeat,
     TupleOf,
+    TupleOfEach,
 )
 from collage_dsl.source import Span
 
@@ -36,7 +38,8 @@ class Called:
     Values without a name get one that no user can write: `2.0` is the first operand of the third
     call, `s[1]` a field of `s`. `number` distinguishes the attributes of different calls.
 
-    A path stands for a call of what the path is from, and of any other tensor that its calls take.
+    A path, or a chain of repeated calls, stands for a call of what it is from, and of any other
+    tensor that its calls take.
     """
 
     call: Call
@@ -64,8 +67,12 @@ class Called:
         return frozenset(map(subject, names)) | {str(self.number)}
 
     def tensors(self, at: int) -> tuple[str, ...]:
-        """The operand at the place `at`, or the tensors of the tuple that is written there."""
-        return self.names.tuples.get(self.operands[at], (self.operands[at],))
+        """
+        The operand at the place `at`, or the tensors of the tuple that is written there: of a tuple
+        of any length, the first.
+        """
+        name = self.operands[at]
+        return self.names.tuples.get(name, (self.names.each.get(name, name),))
 
     def written(self, at: int) -> int | None:
         """The whole number that the pattern writes for the operand at the place `at`."""
@@ -88,13 +95,15 @@ class Called:
 class Names:
     """
     The names of the values of a pattern. `same` has the names that stand for a value with another
-    name: `a = s.0;`. `tuples` are the names in written tuples, `fields` those of the other
-    projections, by the name of what they are projected from. `lists` and `numbers` are those that
+    name: `a = s.0;`. `tuples` are the names in written tuples, `each` that of the first field of a
+    tuple of any length, `fields` those of the other projections, by the name of what they are
+    projected from. `lists` and `numbers` are those that
     the pattern writes. `flat` are calls of two operands that give the same as the flat calls.
     """
 
     same: dict[str, str] = field(default_factory=dict)
     tuples: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    each: dict[str, str] = field(default_factory=dict)
     fields: dict[str, dict[int, str]] = field(default_factory=dict)
     lists: dict[str, ListOf] = field(default_factory=dict)
     numbers: dict[str, Number] = field(default_factory=dict)
@@ -112,6 +121,8 @@ class Names:
                 self.lists[otherwise] = operand
             case Number():
                 self.numbers[otherwise] = operand
+            case TupleOfEach(part):
+                self.each[otherwise] = self.of(part, f"{otherwise}[*]")
             case TupleOf(parts):
                 named = enumerate(parts)
                 self.tuples[otherwise] = tuple(self.of(p, f"{otherwise}[{i}]") for i, p in named)
@@ -150,7 +161,9 @@ def _calls(operand: Operand, name: str, names: Names, numbers: Iterator[int]) ->
             inside = [(inner, f"{number}.{at}") for at, inner in enumerate(operands)]
             values = [names.of(*each) for each in inside if not isinstance(each[0], Number)]
             names.flat += _in_turn(operand, name, values, number, names)
-        case PathFrom(ops, origin, least, kinds=kinds):
+        case PathFrom(ops, origin, least, kinds=kinds) | Repeat(
+            Call(ops, (origin, *_), kinds=kinds), least
+        ):
             number = next(numbers)
             inside = [(origin, f"{number}.0")]
             call = Call(ops, (origin,), optional=not least, kinds=kinds, span=operand.span)
@@ -160,6 +173,8 @@ def _calls(operand: Operand, name: str, names: Names, numbers: Iterator[int]) ->
             inside = [(first, f"{next(numbers)}.0")]
         case TupleOf(fields):
             inside = [(inner, f"{name}[{at}]") for at, inner in enumerate(fields)]
+        case TupleOfEach(inner):
+            inside = [(inner, f"{name}[*]")]
         case FieldOf(inner):
             inside = [(inner, name)]
         case _:

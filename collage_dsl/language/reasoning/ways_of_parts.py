@@ -26,7 +26,7 @@ from collage_dsl.rules.pattern import (
 from collage_dsl.source import Span
 
 _MOST_COUNTS = 4
-_MOST_REPEATED = 8
+MOST_REPEATED = 8
 """Repetitions with more counts, or of more calls, are not examined; nor more fields of a tuple."""
 
 ALTERNATIVES = "with any of the alternatives"
@@ -38,12 +38,13 @@ PRESENCE = "with this part and without it"
 class Way:
     """
     One way in which a part of a pattern may match: `value` instead of it, at `span`. If it is that
-    an optional call is absent, the place of the call is `without`.
+    an optional call is absent, the place of the call is `without`. A repetition has a `count`.
     """
 
     value: Operand
     span: Span | None = None
     without: Span | None = None
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,14 @@ class OpenPart:
     """
     A part that matches in one of several `ways`; `said` are words for all of them. `number`
     identifies it in the patterns where other parts are replaced. Compiled functions are left out.
+    `span` is the place of repeated calls.
     """
 
     binding: Binding
     number: int
     ways: tuple[Way, ...]
     said: str
+    span: Span | None = None
 
     def taken(self, pattern: Pattern, way: Way) -> Pattern:
         """`pattern` where this part matches in one way."""
@@ -64,13 +67,18 @@ class OpenPart:
 
 
 def open_parts(
-    pattern: Pattern, required: frozenset[str], alike: Alike | None = None
+    pattern: Pattern,
+    required: frozenset[str],
+    alike: Alike | None = None,
+    most_counts: int = _MOST_COUNTS,
 ) -> Iterator[OpenPart]:
     """
     The parts of what is in every match of `pattern`, the values that are `required`. Calls by kind
-    are parts if it is said which operators are `alike`.
+    are parts if it is said which operators are `alike`, repeated calls if they have no more counts
+    than `most_counts`.
     """
-    found = _Parts(alike, {binding.name: binding.value for binding in pattern.bindings})
+    values = {binding.name: binding.value for binding in pattern.bindings}
+    found = _Parts(alike, values, most_counts)
     for binding in pattern.bindings:
         if binding.name in required:
             for each in found.of(binding.value):
@@ -107,6 +115,7 @@ _NOWHERE = Binding("", Anything())
 class _Parts:
     alike: Alike | None
     values: Mapping[str, Operand]
+    most_counts: int
 
     def of(self, operand: Operand) -> Iterator[OpenPart]:
         match operand:
@@ -114,13 +123,14 @@ class _Parts:
                 yield from self.of_call(operand)
             case Either(alternatives):
                 yield _part(operand, (Way(a, _span(a)) for a in alternatives), ALTERNATIVES)
-            case Repeat(call, least, most) if _are_few(least, most):
+            case Repeat(call, least, most, span) if self.are_few(least, most):
                 counts = range(least, most + 1)
-                yield _part(operand, (Way(_times(call, n)) for n in counts), REPETITIONS)
-            case TupleOfEach(field, least, most) if most <= _MOST_REPEATED:
+                ways = (Way(_times(call, n), count=n) for n in counts)
+                yield replace(_part(operand, ways, REPETITIONS), span=span)
+            case TupleOfEach(field, least, most) if most <= MOST_REPEATED:
                 counts = range(least, most + 1)
                 yield _part(operand, (Way(TupleOf((field,) * n)) for n in counts), REPETITIONS)
-            case PathFrom(ops, origin, least, most) if is_chain(operand) and most <= _MOST_REPEATED:
+            case PathFrom(ops, origin, least, most) if is_chain(operand) and most <= MOST_REPEATED:
                 call = Call(ops, (origin,))
                 counts = range(least, most + 1)
                 yield _part(operand, (Way(_times(call, n)) for n in counts), REPETITIONS)
@@ -141,6 +151,9 @@ class _Parts:
                 for part in self.of(inner):
                     made = (replace(way, value=FieldOf(way.value, index)) for way in part.ways)
                     yield replace(part, ways=tuple(made))
+
+    def are_few(self, least: int, most: int) -> bool:
+        return most - least < self.most_counts and most <= MOST_REPEATED
 
     def of_call(self, call: Call | PatternCall) -> Iterator[OpenPart]:
         if call.optional:
@@ -173,10 +186,6 @@ def _inside(call: Call | PatternCall | Flat, at: int, part: OpenPart) -> OpenPar
 
 def _span(operand: Operand) -> Span | None:
     return operand.span if isinstance(operand, Call | Flat | PatternCall | Reference) else None
-
-
-def _are_few(least: int, most: int) -> bool:
-    return most - least < _MOST_COUNTS and most <= _MOST_REPEATED
 
 
 def _times(call: Call | PatternCall, count: int) -> Operand:

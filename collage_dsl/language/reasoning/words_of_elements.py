@@ -13,6 +13,7 @@ from collage_dsl.rules.condition import (
     Dtype,
     Expression,
     Size,
+    asked_places,
     parts,
 )
 
@@ -33,6 +34,13 @@ def of_elements(conditions: Sequence[Expression], given: Sequence[Expression]) -
     if any(isinstance(part, Size) for part in every):
         return "`size` is the product of all dimensions"
     return "remove one of them" if len(conditions) > 1 else ""
+
+
+def of_places(conditions: Sequence[Expression]) -> str:
+    """What several `conditions` on places, which exclude each other, overlook; else empty."""
+    every = (part for each in conditions for part in _all_parts(each))
+    asked = [part for part in every if isinstance(part, All) and asked_places(part)]
+    return "the first element of a constant is at place 0 along each axis" if asked[1:] else ""
 
 
 _SIZES = (Size, DimAt)

@@ -9,21 +9,28 @@ from collage_dsl.language.reasoning.terms import renamed
 from collage_dsl.rules.condition import Where
 from collage_dsl.rules.parts import with_inner
 from collage_dsl.rules.pattern import (
+    Anything,
     Binding,
     Call,
     FieldOf,
     Flat,
+    ListOf,
     Number,
     Operand,
     Pattern,
     PatternCall,
     Reference,
+    Repeat,
     TupleOf,
 )
 from collage_dsl.source import Span
 
 MOST_CALLS = 40
 """Calls of patterns after this many are not written out."""
+
+
+_SIMPLE = Reference | Number | ListOf | Anything
+"""What matches in one way only, but for `_`, of which nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +57,11 @@ def written_out(pattern: Pattern, before: WrittenOut | None = None) -> WrittenOu
     `pattern` is written out. If it is what was written out `before` with a part of it replaced,
     what was said then is still said.
     """
-    writer = _Writer() if before is None else _Writer(said={**before.said}, count=before.count)
+    required, writer = _required(pattern), _Writer()
+    if before is not None:
+        required |= before.required
+        writer = _Writer(said={**before.said}, count=before.count, is_again=True)
     already = writer.count
-    required = _required(pattern)
     for binding in pattern.bindings:
         value = binding.value
         if binding.name in required:
@@ -94,6 +103,8 @@ class _Writer:
     places: set[Span] = field(default_factory=set)
     calls: set[Span] = field(default_factory=set)
     count: int = 0
+    is_again: bool = False
+    """Whether repeated calls that the pattern has itself are written out already."""
 
     def operand(self, operand: Operand, prefix: str, place: Span | None) -> Operand:
         """`operand` with calls written out. `prefix` is that of its names, `place` of the call."""
@@ -130,6 +141,8 @@ class _Writer:
                 return TupleOf(self.operands(fields, prefix, place))
             case FieldOf(of, index):
                 return FieldOf(self.operand(of, prefix, place), index)
+            case Repeat() if prefix or not self.is_again:
+                return self.repeated(operand, prefix, place)
             case _:
                 return self.as_written(operand, prefix, place)
 
@@ -166,6 +179,40 @@ class _Writer:
             self.operand(first, prefix, place),
             *(rest(each, prefix, place) for each in others),
         )
+
+    def repeated(self, repeat: Repeat, prefix: str, place: Span | None) -> Operand:
+        """
+        Bind what the first call takes, the first two calls, and all but the last call, as far as
+        they are part of every match. Gives the last call.
+
+        Calls that take more than names and constants are not written out: what is written once may
+        match in another way in each. Nor are calls by kind, which say nothing alone.
+        """
+        self.count += 1
+        start, first, rest = (f"{self.count}:{name}" for name in ("start", "first", "rest"))
+        self.bind(prefix + start, self.operand(repeat.call.operands[0], prefix, place))
+        others = repeat.call.operands[1:]
+        call = replace(repeat.call, operands=(Reference(start), *others))
+        is_simple = all(isinstance(each, _SIMPLE) for each in others)
+        of_kind = isinstance(call, Call) and call.kinds
+        if not repeat.least or not is_simple or of_kind:
+            return self.as_written(replace(repeat, call=call), prefix, place)
+        if repeat.most == 1:
+            return self.operand(call, prefix, place)
+        self.bind(prefix + first, self.operand(call, prefix, place))
+        second = replace(call, operands=(Reference(first), *others), span=repeat.span)
+        if repeat.most == repeat.least == 2:
+            return self.operand(second, prefix, place)
+        if repeat.least > 1:
+            self.bind(prefix + f"{first}+", self.operand(second, prefix, place))
+        fewer = replace(repeat, call=call, least=repeat.least - 1, most=repeat.most - 1)
+        self.bind(prefix + rest, self.as_written(fewer, prefix, place))
+        last = replace(call, operands=(Reference(rest), *others))
+        return self.operand(last, prefix, place)
+
+    def bind(self, name: str, value: Operand) -> None:
+        self.bindings.append(Binding(name, value))
+        self.names.add(name)
 
     def body(
         self,

@@ -187,7 +187,7 @@ class OperandChecker:
             return None
         if isinstance(call, PatternCall) and written.most > 1:
             self.check_again(call, written)
-        return None if call is None else Repeat(call, written.least, written.most)
+        return None if call is None else Repeat(call, written.least, written.most, written.span)
 
     def check_again(self, call: PatternCall, written: ast.Repeat) -> None:
         """Report a pattern that never takes what it gives, so that it is not repeated."""
