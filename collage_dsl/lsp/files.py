@@ -111,7 +111,7 @@ class Files:
     def imported(self, document: Document, path: str) -> Path | None:
         """The file that `document` imports as `path`."""
         at = Span(document.source, 0, 0)
-        library = Library(self.search(document), _no_exports)
+        library = Library(self.search(document), _no_exports, texts=self.texts)
         written = ast.Import(path, None, (), at)
         found = library.find(written, document.folder, Findings())
         return None if found is None else found.resolve()
@@ -168,13 +168,16 @@ class Files:
         shipped = shipped_folder("specs").resolve()
         return document.path in self.texts and not document.path.is_relative_to(shipped)
 
-    def importers(self, document: Document) -> Iterator[tuple[Document, ast.Import]]:
-        """The files of the workspace that import `document`, each with the import."""
+    def importers(self, document: Document) -> Iterator[tuple[Document, frozenset[str]]]:
+        """The files of the workspace that import `document`, each with the paths it writes."""
         for other in self.workspace(document):
+            if other is document:
+                continue
             imports = [item for item in other.file.items if isinstance(item, ast.Import)]
-            for item in imports if other is not document else ():
-                if not item.is_table and self.imported(other, item.path) == document.path:
-                    yield other, item
+            written = {item.path for item in imports if not item.is_table}
+            paths = {path for path in written if self.imported(other, path) == document.path}
+            if paths:
+                yield other, frozenset(paths)
 
     def path_of(self, source: Source, document: Document) -> Path | None:
         """The file that `source`, in a diagnostic about `document`, was read from."""

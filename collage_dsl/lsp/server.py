@@ -76,6 +76,11 @@ class Server(LanguageServer):
         old = change.before(offset)
         return (document, offset, None) if old is None else (last, old, change)
 
+    def set_folders(self) -> None:
+        folders = (_path(each.uri) for each in self.workspace.folders.values())
+        root = self.workspace.root_path
+        self.files.folders = tuple(folders) or ((Path(root),) if root else ())
+
     def uri(self, path: Path) -> str:
         return self.uris.get(path) or from_fs_path(str(path)) or str(path)
 
@@ -178,11 +183,13 @@ class Server(LanguageServer):
 def follow_documents(server: Server) -> None:
     @server.feature(types.INITIALIZED)
     def initialized(params: types.InitializedParams) -> None:
-        folders = (_path(each.uri) for each in server.workspace.folders.values())
-        root = server.workspace.root_path
-        server.files.folders = tuple(folders) or ((Path(root),) if root else ())
+        server.set_folders()
         encodings: dict[object, Encoding] = {"utf-8": "utf-8", "utf-32": "utf-32"}
         server.files.encoding = encodings.get(server.workspace.position_encoding, "utf-16")
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+    def folders_changed(params: types.DidChangeWorkspaceFoldersParams) -> None:
+        server.set_folders()
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: types.DidOpenTextDocumentParams) -> None:
@@ -200,8 +207,9 @@ def follow_documents(server: Server) -> None:
         await server.publish_soon()
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
-    def closed(params: types.DidCloseTextDocumentParams) -> None:
+    async def closed(params: types.DidCloseTextDocumentParams) -> None:
         server.closed(params.text_document.uri)
+        await server.publish_soon()  # others may import it, and now read what is on disk
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     async def watched(params: types.DidChangeWatchedFilesParams) -> None:

@@ -170,6 +170,40 @@ def test_no_code_that_a_file_names_is_run(tmp_path: Path) -> None:
     assert ran.exists(), "importing it leaves a trace"
 
 
+def test_what_imports_a_file_is_checked_again_when_it_is_closed_unsaved(tmp_path: Path) -> None:
+    home = "collage 1; pattern f(x) { y = exp(x); yield y; }"
+    (tmp_path / "b.collage").write_text(home, "utf-8")
+    text = 'collage 1; import "b.collage" only (f); pattern g(x) { y = f(x); yield y; }'
+
+    async def journey(editor: Editor) -> None:
+        other = editor.open("b.collage", home.replace("f(x)", "h(x)"))
+        uri = editor.open("a.collage", text)
+        assert [each.code for each in await editor.diagnostics(uri)] == ["E0803"]
+        document = types.TextDocumentIdentifier(other)
+        editor.client.text_document_did_close(types.DidCloseTextDocumentParams(document))
+        while await editor.diagnostics(uri):
+            editor.news.clear()
+
+    drive(tmp_path, journey)
+
+
+def test_a_folder_that_is_added_belongs_to_the_workspace(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "two" / "a.collage").write_text(TEXT, "utf-8")
+
+    async def journey(editor: Editor) -> None:
+        asked = types.WorkspaceSymbolParams("conv")
+        assert not await editor.client.workspace_symbol_async(asked)
+        added = types.WorkspaceFolder((tmp_path / "two").as_uri(), "two")
+        event = types.WorkspaceFoldersChangeEvent([added], [])
+        said = types.DidChangeWorkspaceFoldersParams(event)
+        editor.client.workspace_did_change_workspace_folders(said)
+        assert await editor.client.workspace_symbol_async(asked)
+
+    drive(tmp_path / "one", journey)
+
+
 def test_a_uri_with_a_null_character_is_refused(tmp_path: Path) -> None:
     async def journey(editor: Editor) -> None:
         at = types.Position(0, 0)

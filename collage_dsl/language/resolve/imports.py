@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
+from os.path import realpath
 from pathlib import Path, PurePosixPath
 
 from collage_dsl.diagnostics import Diagnostic, Note
@@ -133,7 +134,7 @@ class Library:
         folders = [*([folder] if folder else []), *self.search]
         for place in folders:
             path = place / said
-            if _is_file(path):
+            if _is_file(path) or (self.texts and Path(realpath(path)) in self.texts):
                 return path
         hint = ""
         if not written.path.endswith(".collage"):
