@@ -120,7 +120,7 @@ RULE = {"type": "op_call_by_kind"}
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        (None, "Input should be"),
+        (None, "an object with fields is needed"),
         ({"collage": 2, "targets": []}, "collage: this must be 1"),
         (
             {"collage": 1, "targets": [{"target": {"name": "t"}}]},
