@@ -1,5 +1,6 @@
 """The server as an editor drives it: a process that is talked to on its standard input."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -185,6 +186,26 @@ def test_what_imports_a_file_is_checked_again_when_it_is_closed_unsaved(tmp_path
             editor.news.clear()
 
     drive(tmp_path, journey)
+
+
+def test_an_editor_that_can_watch_files_is_asked_to(tmp_path: Path) -> None:
+    watched = types.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True)
+    workspace = types.WorkspaceClientCapabilities(did_change_watched_files=watched)
+
+    async def whole() -> None:
+        editor = Editor(tmp_path)
+        asked: asyncio.Queue[types.RegistrationParams] = asyncio.Queue()
+
+        @editor.client.feature(types.CLIENT_REGISTER_CAPABILITY)
+        def register(params: types.RegistrationParams) -> None:
+            asked.put_nowait(params)
+
+        await editor.start(types.ClientCapabilities(workspace=workspace))
+        (found,) = (await asyncio.wait_for(asked.get(), 60)).registrations
+        await editor.stop()
+        assert found.method == types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+
+    asyncio.run(whole())
 
 
 def test_a_folder_that_is_added_belongs_to_the_workspace(tmp_path: Path) -> None:
