@@ -98,3 +98,16 @@ def test_an_open_file_that_was_never_saved_is_imported(tmp_path: Path) -> None:
     places = references(documents["a"], offset, files)
 
     assert [place[0].path.name for place in places] == ["b.collage", "a.collage", "a.collage"]
+
+
+def test_what_is_installed_in_the_workspace_is_neither_listed_nor_changed(tmp_path: Path) -> None:
+    installed = tmp_path / ".venv" / "specs"
+    installed.mkdir(parents=True)
+    home = "collage 1;\npattern q(x) { y = exp(x); yield y; }\n"
+    (installed / "b.collage").write_text(home, "utf-8")
+    text = 'collage 1;\nimport ".venv/specs/b.collage" only (q);\nlet s = one_of(exp);\n'
+    files, documents = opened(tmp_path, a=text)
+
+    assert list(files.below((tmp_path,))) == [documents["a"]]
+    with pytest.raises(RenameError, match="is not in the workspace"):
+        rename(documents["a"], text.index("q)"), "new", files)
