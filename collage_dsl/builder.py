@@ -500,6 +500,16 @@ def op_call_by_kind(*kinds: Kind) -> FusionRule:
     return OpCallByKind(kinds) if kinds else OpCallByKind()
 
 
+def _rule(given: object) -> FusionRule:
+    """`given`, which is a rule. Raises TypeError if it is something else."""
+    if isinstance(given, FusionRule):
+        return given
+    what = f"a {type(given).__name__}"
+    if isinstance(given, Pattern):
+        what = f"the pattern `{given.name}`; write dfpattern(…) around it"
+    raise TypeError(f"a rule is needed here, not {what}")
+
+
 def dfpattern(pattern: Pattern) -> FusionRule:
     return DFPattern(pattern)
 
@@ -516,20 +526,20 @@ def host() -> FusionRule:
 
 
 def composite(label: str, rule: FusionRule) -> FusionRule:
-    return Tagged(label, rule)
+    return Tagged(label, _rule(rule))
 
 
 def union(*rules: FusionRule) -> FusionRule:
-    return Union(rules)
+    return Union(tuple(map(_rule, rules)))
 
 
 def primitive(rule: FusionRule) -> FusionRule:
     """`rule` unchanged: every target makes one kernel of each candidate anyway."""
-    return rule
+    return _rule(rule)
 
 
 def max_coalesce(rule: FusionRule, *, prefer: Preference = "largest") -> FusionRule:
-    return MaxCoalesce(rule, prefer)
+    return MaxCoalesce(_rule(rule), prefer)
 
 
 JOIN_ANYTHING = JoinAnything()
@@ -552,11 +562,11 @@ def combine_by_primitives(
     max_nodes: int | None = None,
     max_splits: int | None = None,
 ) -> FusionRule:
-    return CombineByPrimitives(rule, using, max_depth, max_nodes, max_splits)
+    return CombineByPrimitives(_rule(rule), using, max_depth, max_nodes, max_splits)
 
 
 def horizontal(rule: FusionRule, *, max: int = 3) -> FusionRule:  # noqa: A002 (as in files)
-    return Horizontal(rule, max)
+    return Horizontal(_rule(rule), max)
 
 
 def vertical(
@@ -566,15 +576,15 @@ def vertical(
     epilogue: Kind | None = Kind.BROADCAST,
     max_depth: int = USUAL_DEPTH,
 ) -> FusionRule:
-    return Vertical(rule, prologue, epilogue, max_depth)
+    return Vertical(_rule(rule), prologue, epilogue, max_depth)
 
 
 def only_valid(rule: FusionRule, limits: Limits) -> FusionRule:
-    return OnlyValid(rule, limits)
+    return OnlyValid(_rule(rule), limits)
 
 
 def only_variants(rule: FusionRule, variants: Sequence[str]) -> FusionRule:
-    return OnlyVariants(rule, tuple(variants))
+    return OnlyVariants(_rule(rule), tuple(variants))
 
 
 def name(glob: str) -> Selector:
@@ -618,8 +628,8 @@ def target(
     of the `variants` may compute a kernel; any at all if there are none. If two
     different patterns or predicates share a name, the later one becomes `name_2`.
 
-    Raises RuleError with everything that is wrong, shown in the text of the spec, and ValueError
-    for what no text can express.
+    Raises RuleError with everything that is wrong, shown in the text of the spec, ValueError
+    for what no text can express, and TypeError for what is no rule.
     """
     said = {n: tuple(v) if isinstance(v, list) else v for n, v in (options or {}).items()}
     toolchain = Toolchain(
@@ -632,7 +642,8 @@ def target(
         tuple(variants),
         tune or Tuning(),
     )
-    spec = FusionSpec(toolchain, rules, limits or Limits(), coalesce, fallback, tuple(placements))
+    made = _rule(rules)
+    spec = FusionSpec(toolchain, made, limits or Limits(), coalesce, fallback, tuple(placements))
     return checked([with_distinct_names({name: spec})[name]], "<builder>")[name]
 
 
@@ -640,7 +651,7 @@ def _defined(definition: Any) -> Definition:
     match definition:
         case CheckedRule(rule):
             assert rule is not None, "a file without errors has whole rules"
-            return rule
+            return _rule(rule)
         case tuple():
             return Operators(
                 tuple(each if isinstance(each, Kind) else each.name for each in definition)

@@ -3,6 +3,9 @@
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
+NEVER_SEARCHED = frozenset({".git", ".hg", ".jj", ".svn", ".venv", "node_modules"})
+"""Folders whose files are never those of a repository."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:

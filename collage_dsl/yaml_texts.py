@@ -21,7 +21,8 @@ def yaml_of(text: str) -> Any:
     except YamlError:
         raise
     except (yaml.YAMLError, ValueError) as problem:
-        raise YamlError(f"it is not YAML: {' '.join(str(problem).split())}") from None
+        said = " ".join(str(problem).replace('in "<unicode string>", ', "at ").split())
+        raise YamlError(f"it is not YAML: {said}") from None
     except RecursionError:
         raise YamlError("it is not YAML: it is nested too deeply") from None
 

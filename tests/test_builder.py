@@ -289,3 +289,17 @@ def test_what_the_table_of_the_page_calls_is_there() -> None:
     assert [name for name in of_values if not hasattr(build.Value, name)] == []
     assert {"anchor", "dim", "where"} <= of_blocks
     assert {"uses", "present"} <= of_values
+
+
+def test_what_is_no_rule_is_named() -> None:
+    block = build.PatternBuilder("block")
+    made = block.yields(block.bind("y", build.one("exp")(block.value("x"))))
+
+    for use in (
+        lambda: build.union(made, build.host()),  # type: ignore[arg-type]
+        lambda: build.target("acme", "llvm", rules=made),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(TypeError, match=r"not the pattern `block`; write dfpattern\(…\)"):
+            use()
+    with pytest.raises(TypeError, match="a rule is needed here, not a str"):
+        build.composite(build.dfpattern(made), "acme.block")  # type: ignore[arg-type]

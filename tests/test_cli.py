@@ -287,6 +287,13 @@ def test_a_wrong_option_ends_with_2() -> None:
     assert "--no-such-option" in done.err
 
 
+def test_the_choices_of_a_missing_option_are_on_its_line(tmp_path: Path) -> None:
+    done = collage("convert", tmp_path / "a.collage")
+
+    assert done.code == 2
+    assert "Choose from: json, yaml, collage" in done.err
+
+
 def test_doctor_finds_nothing_missing_here() -> None:
     done = collage("doctor", "--output-format", "json")
 

@@ -315,3 +315,30 @@ def test_what_follows_the_bounds_of_a_part_is_no_call_of_them(value: str) -> Non
 
     assert format_source(Source("t", text)) == text
     assert format_source(Source("t", text.replace("] (", "]("))) == text
+
+
+def test_a_tuple_of_one_keeps_its_comma_before_comments() -> None:
+    text = dedent("""\
+        collage 1;
+
+        pattern f(x) {
+          t = (
+            x,  # the only one
+            # and nothing else
+          );
+          y = concat(t);
+          yield y;
+        }
+        """)
+
+    assert formatted(text) == text
+    assert formatted(text.replace("    # and nothing else\n", "")).count("x,") == 1
+
+
+def test_a_comment_below_the_last_item_stays_below_it() -> None:
+    text = "collage 1;\n\nlet a = one_of(\n  exp, # one\n  tanh,\n  # below\n);\n"
+    once = formatted(text)
+
+    assert once == text.replace("exp, # one", "exp,  # one")
+    alone = text.replace("  exp, # one\n", "")
+    assert formatted(alone) == formatted(formatted(alone)) == alone.replace("tanh,", "tanh")

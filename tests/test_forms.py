@@ -120,7 +120,7 @@ RULE = {"type": "op_call_by_kind"}
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        (None, "Input should be"),
+        (None, "an object with fields is needed"),
         ({"collage": 2, "targets": []}, "collage: this must be 1"),
         (
             {"collage": 1, "targets": [{"target": {"name": "t"}}]},
@@ -215,3 +215,22 @@ def test_a_file_without_targets_is_not_converted(tmp_path: Path) -> None:
 
     assert_one_message(done, 1, "patterns.collage: it has no target")
     assert not done.out
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"collage": 1, "collage": 1, "targets": []}', "the key `collage` is there twice"),
+        ("[]", "^an object with fields is needed here$"),
+        ('{"collage": 1, "targets": [3]}', "^targets.0: an object with fields is needed here$"),
+        ('{"collage": 1, "targets": [{"target": 3}]}', "targets.0.target: an object with fields"),
+    ],
+)
+def test_a_json_value_of_the_wrong_form_is_named_in_plain_words(text: str, says: str) -> None:
+    with pytest.raises(FormError, match=says):
+        from_json(text)
+
+
+def test_the_place_of_a_mistake_in_yaml_is_a_line() -> None:
+    with pytest.raises(FormError, match=r"at line 2, column 1"):
+        from_yaml("a: [\n")

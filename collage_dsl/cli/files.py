@@ -10,15 +10,12 @@ from collage_dsl.cli.config import Configs
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.ignored import GitIgnored, absolute
 from collage_dsl.language import UnreadableError, read
-from collage_dsl.source import Source
+from collage_dsl.source import NEVER_SEARCHED, Source
 
 STDIN = Path("-")
 
 NO_NAME = "<stdin>"
 """The name of standard input in messages, if it is given no other."""
-
-_NEVER = frozenset({".git", ".hg", ".jj", ".svn", ".venv", "node_modules"})
-"""Folders whose files are never those of a repository."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +89,7 @@ class _Walk:
                     yield file
 
     def _is_wanted(self, path: Path, *, is_folder: bool) -> bool:
-        if is_folder and path.name in _NEVER:
+        if is_folder and path.name in NEVER_SEARCHED:
             return False
         config = self.configs.of(path)
         unwanted = (self.excludes and config.excludes(path, is_folder=is_folder)) or (

@@ -987,7 +987,10 @@ def _code(interrupt: Interrupt) -> int:
 def _usage(error: click.ClickException) -> str:
     shown, message = StringIO(), error.format_message()
     error.show(shown)
-    return shown.getvalue().rstrip("\n").replace(message, printable(message))
+    one_line = " ".join(
+        message.split()
+    )  # the choices of a missing option are on lines of their own
+    return shown.getvalue().rstrip("\n").replace(message, printable(one_line))
 
 
 if __name__ == "__main__":

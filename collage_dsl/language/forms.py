@@ -83,10 +83,21 @@ def from_json(text: str) -> Specs:
     try:
         if _short(text).count("{") > _MOST_PARTS:
             raise FormError(f"it has more than {_MOST_PARTS} objects")
-        form = json.loads(text)
+        form = json.loads(text, object_pairs_hook=_with_distinct_keys)
+    except FormError:
+        raise
     except (ValueError, RecursionError) as problem:
         raise FormError(f"it is not JSON: {problem}") from None
     return from_form(form)
+
+
+def _with_distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise FormError(f"the key `{key}` is there twice in one object")
+        found[key] = value
+    return found
 
 
 def to_yaml(specs: Specs) -> str:
@@ -145,6 +156,8 @@ def _in_words(kind: str, context: Mapping[str, Any]) -> str:
             return "this field is missing"
         case "extra_forbidden":
             return "there is no field of this name"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return "an object with fields is needed here"
         case "literal_error":
             return f"this must be {context['expected']}"
         case "union_tag_invalid":

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from collage_dsl.graph.operators import operators
+from collage_dsl.graph.target_kinds import target_kinds
 from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language.resolve.measuring import MEASURES
 from collage_dsl.language.resolve.pattern_tables import table_names
@@ -138,8 +139,32 @@ class _Completer:
                 yield from _operators()
             case "target" if len(here.words) == 2:
                 yield from _keywords(("on",))
+            case "target" if here.last == "on":
+                yield from (Completion(kind, "target kind") for kind in target_kinds())
+            case "target" if here.bracket and here.bracket.argument == "":
+                options = target_kinds().get("".join(here.bracket.heads), ())
+                names = (each.replace("-", "_") for each in options)
+                yield from (Completion(name, "argument", text=f"{name}: ") for name in names)
+            case "extern":
+                yield from _keywords(("predicate",) if here.last == "extern" else ("from",))
             case "pin" | "forbid":
-                yield from _known(self.document.names.targets.values())
+                yield from self.placement()
+
+    def placement(self) -> Iterator[Completion]:
+        here = self.here
+        if here.bracket:
+            if self.calls("op"):
+                yield from self.defined("class")
+                yield from _operators()
+                yield from _group("kind")
+        elif here.last in ("pin", "forbid"):
+            yield from (Completion(word, "keyword") for word in ("op", "name"))
+        elif here.last == ")":
+            yield from _keywords(("to" if here.first == "pin" else "on",))
+        elif here.last in ("to", "on"):
+            yield from _known(self.document.names.targets.values())
+        else:
+            yield from _keywords(("because",))
 
     def importable(self) -> Iterator[Completion]:
         """The names that the file in an import defines."""
@@ -186,13 +211,26 @@ class _Completer:
         yield from _keywords(("each", "repeat", "path"))
         if self.here.last == ")":
             yield from _group("modifier")
+        if "path" in self.here.words and "from" not in self.here.words:
+            yield from _keywords(("from",))
+        if "~" in self.here.words:
+            yield from _keywords(("within",))
 
     def local(self) -> Iterator[Completion]:
         for name in self.here.names:
             yield Completion(name, "value")
 
+    def attributes_of_value(self) -> Iterator[Completion]:
+        """`k.strides` for the value `k` before the dot that is being written."""
+        value, dot, _ = self.here.prefix.partition(".")
+        known = [operators()[n] for n in self.operators_called(self.here.calls.get(value, ()))]
+        for name in known[0].attrs if dot and known else ():
+            if all(name in operator.attrs for operator in known):
+                yield Completion(f"{value}.{name}", "attribute")
+
     def condition(self) -> Iterator[Completion]:
         yield from self.local()
+        yield from self.attributes_of_value()
         yield from _group("function")
         yield from _group("dtype")
         yield from self.defined("predicate")
@@ -231,6 +269,11 @@ class _Completer:
     def rule(self) -> Iterator[Completion]:
         """Words for the argument at the cursor, and for the names of arguments."""
         function, argument = self.argument()
+        bracket = self.here.bracket
+        if bracket and bracket.sign == "(" and self.is_own_rule("".join(bracket.heads)):
+            yield from self.defined("pattern")
+            yield from self.values(_A_RULE)
+            return
         if self.here.bracket and self.here.bracket.heads[-1:] == (KIND_PAIR,):
             yield from _group("kind")
         elif function is None:
@@ -240,6 +283,10 @@ class _Completer:
                 yield from self.values(argument)
             if argument is None or not argument.is_named:
                 yield from _some("argument", function.keywords, after=": ")
+
+    def is_own_rule(self, name: str) -> bool:
+        found = self.document.names.definitions.get(name)
+        return found is not None and found.sort == "rule"
 
     def argument(self) -> tuple[RuleFunction | None, Argument | None]:
         """The innermost function of a rule around the cursor, and its argument at the cursor."""
@@ -306,7 +353,7 @@ class _Completer:
                 yield from _some("variant", NATIVE_VARIANTS)
             case "variants":
                 yield from _keywords(("not",))
-            case "after":
+            case "after" if not self.here.bracket:
                 yield from _some("rule", ("max_coalesce",))
 
     def limits(self) -> Iterator[Completion]:
@@ -329,14 +376,28 @@ class _Completer:
         bracket = self.here.bracket
         if bracket is None:
             yield from _group("question")
-            yield from _keywords(("not", "and", "or"))
+            yield from _keywords(("not", "and"))
             yield from _known(self.document.names.targets.values())
             return
-        yield from self.local()
-        if not bracket.argument:
-            yield from self.defined("pattern", "rule")
+        asked = next((each for each in reversed(self.here.brackets) if each.heads), bracket)
+        question = "".join(asked.heads)
+        if _rule_function(asked) or self.is_own_rule(question):
+            yield from self.rule()
+        elif bracket.sign == "[" or bracket.argument == "at" or question == "target_of":
+            yield from self.local()
+        elif not bracket.argument:
+            if bracket.number == 0:
+                yield from self.asked_about(question)
+            yield from _some("argument", _ARGUMENTS.get(question, ()), after=": ")
+
+    def asked_about(self, question: str) -> Iterator[Completion]:
+        """What the first argument of `question` may be."""
+        if question != "kernels":
+            yield from self.defined("pattern")
+        if question in ("candidates", "proposes"):
+            yield from self.values(_A_RULE)
+        if question in ("candidates", "proposes", "kernels"):
             yield from _known(self.document.names.targets.values())
-            yield from _some("argument", _ARGUMENTS.get("".join(bracket.heads), ()), after=": ")
 
     def graph(self) -> Iterator[Completion]:
         here = self.here
@@ -347,6 +408,9 @@ class _Completer:
             yield from self.local()
         elif here.last == ":" or here.last == "const":
             yield from _group("dtype")
+        elif bracket and bracket.sign == "[" and bracket.words[-1:] == ["="]:
+            for name in bracket.heads:
+                yield from _values_of_attribute(name, bracket.words[0])
         elif bracket and bracket.sign == "[":
             for name in bracket.heads:
                 attrs = operators()[name].attrs if name in operators() else {}
@@ -456,6 +520,16 @@ def _keywords(chosen: Iterable[str]) -> Iterator[Completion]:
     for word in chosen:
         if word in known:
             yield Completion(word, "keyword", "", meaning("keyword", word))
+
+
+def _values_of_attribute(operator: str, attribute: str) -> Iterator[Completion]:
+    """The words that an attribute may be in a graph."""
+    found = operators().get(operator)
+    kind = found.attrs.get(attribute, "") if found else ""
+    if kind == "bool":
+        yield from _keywords(("true", "false"))
+    elif kind == "dtype":
+        yield from _group("dtype")
 
 
 def _strings_of(operator: str, attribute: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from string import ascii_letters, digits
 from collage_dsl.language.syntax.formatter_tree import tokens
 
 _IN_WORDS = f"{ascii_letters}{digits}_."
-_ITEMS = ("import", "let", "pattern", "rule", "target", "test")
+_ITEMS = ("import", "let", "extern", "pattern", "rule", "target", "pin", "forbid", "test")
 
 
 @dataclass(slots=True)
@@ -46,6 +46,8 @@ class Context:
     brackets: list[Bracket] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     """The names that the outermost open block has defined so far."""
+    calls: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By these names: what is called first in their values."""
     is_comment: bool = False
     is_string: bool = False
 
@@ -112,6 +114,7 @@ class Context:
         sign = self.words[1] if len(self.words) > 1 and self.blocks else ""
         if sign == "=" or (sign == ":" and "graph" in self.blocks):
             self.names.append(self.words[0])
+            self.calls[self.words[0]] = _first_calls(self.words[2:])
         self.words, self.brackets = [], []
 
 
@@ -153,6 +156,12 @@ def _before_brackets(words: list[str]) -> list[str]:
         if depth == 0:
             return words[: at - 1] if words[at - 1 : at] == ["?"] else words[:at]
     return []
+
+
+def _first_calls(words: list[str]) -> tuple[str, ...]:
+    """What a value calls first: `nn.relu` and `exp` in `(nn.relu | exp)(x)`."""
+    end = words.index(")") if words[:1] == ["("] and ")" in words else 1
+    return tuple(word for word in words[:end] if _is_name(word))
 
 
 def _parameters(words: list[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """The files of a workspace. The text in the editor takes precedence over the file on disk."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from collage_dsl.lsp.names import Definition, External
 from collage_dsl.lsp.positions import Encoding
 from collage_dsl.resources import folder as shipped_folder
 from collage_dsl.rules import Pattern
-from collage_dsl.source import Source, Span
+from collage_dsl.source import NEVER_SEARCHED, Source, Span
 
 _MOST_FILES = 2000
 """The most files of a workspace that are examined."""
@@ -111,7 +112,7 @@ class Files:
     def imported(self, document: Document, path: str) -> Path | None:
         """The file that `document` imports as `path`."""
         at = Span(document.source, 0, 0)
-        library = Library(self.search(document), _no_exports)
+        library = Library(self.search(document), _no_exports, texts=self.texts)
         written = ast.Import(path, None, (), at)
         found = library.find(written, document.folder, Findings())
         return None if found is None else found.resolve()
@@ -163,18 +164,24 @@ class Files:
 
     def contains(self, document: Document) -> bool:
         """Whether `document` is in the workspace. Only then it may be changed."""
-        if any(document.path.is_relative_to(folder.resolve()) for folder in self.folders):
-            return True
-        shipped = shipped_folder("specs").resolve()
-        return document.path in self.texts and not document.path.is_relative_to(shipped)
+        path = document.path
+        if path.is_relative_to(shipped_folder("specs").resolve()):
+            return False  # even where the package is installed in the workspace
+        for folder in self.folders:
+            if path.is_relative_to(root := folder.resolve()):
+                return not NEVER_SEARCHED.intersection(path.relative_to(root).parts)
+        return path in self.texts
 
-    def importers(self, document: Document) -> Iterator[tuple[Document, ast.Import]]:
-        """The files of the workspace that import `document`, each with the import."""
+    def importers(self, document: Document) -> Iterator[tuple[Document, frozenset[str]]]:
+        """The files of the workspace that import `document`, each with the paths it writes."""
         for other in self.workspace(document):
+            if other is document:
+                continue
             imports = [item for item in other.file.items if isinstance(item, ast.Import)]
-            for item in imports if other is not document else ():
-                if not item.is_table and self.imported(other, item.path) == document.path:
-                    yield other, item
+            written = {item.path for item in imports if not item.is_table}
+            paths = {path for path in written if self.imported(other, path) == document.path}
+            if paths:
+                yield other, frozenset(paths)
 
     def path_of(self, source: Source, document: Document) -> Path | None:
         """The file that `source`, in a diagnostic about `document`, was read from."""
@@ -185,10 +192,13 @@ class Files:
 
 
 def _spec_files(root: Path) -> Iterator[Path]:
-    for at, path in enumerate(sorted(root.rglob("*.collage"))):
-        if at >= _MOST_FILES:
-            return
-        yield path
+    found = 0
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(set(folders) - NEVER_SEARCHED)
+        for name in sorted(names):
+            if name.endswith(".collage") and found < _MOST_FILES:
+                found += 1
+                yield Path(folder) / name
 
 
 def _no_exports(path: Path, name: str, library: Library) -> Exports:

@@ -60,7 +60,7 @@ def _inside(definition: Definition, document: Document, files: Files) -> str:
     known = inferred(definition, document, files)
     # The type of an input or a constant is what is written there.
     shown = _block(f"{text}\n{definition.name}: {known}" if known and known not in text else text)
-    owner = document.names.named(definition.inside)
+    owner = None if definition.sort == "node" else document.names.named(definition.inside)
     where = f"{owner.sort} `{owner.name}`" if owner else f"test “{definition.inside}”"
     return f"{shown}\n\nA {definition.sort} of {where}."
 

@@ -512,6 +512,12 @@ class _Walk:
                 self.use(Span(self.source, span.start + 1, span.end - 1), self.local[text])
             case ast.Application(ast.Name() as function, arguments):
                 self.question(function, arguments)
+            case ast.Operation(_, left, ast.Name() as right) if _asks_for_target(left):
+                self.expectation(left)
+                self.name(right, self.targets)
+            case ast.Operation(_, ast.Name() as left, right) if _asks_for_target(right):
+                self.name(left, self.targets)
+                self.expectation(right)
             case _:
                 for part in _parts(written):
                     self.expectation(part)
@@ -525,6 +531,10 @@ class _Walk:
             asks_for_node = argument.name is not None or function.text == "target_of"
             if at == 0 and not asks_for_node and isinstance(value, ast.Name):
                 self.name(value, self.targets, self.definitions)
+            elif at == 0 and not asks_for_node:
+                nodes, self.local = self.local, {}  # a rule has no nodes
+                self.rule(value)
+                self.local = nodes
             else:
                 self.expectation(value)
 
@@ -546,6 +556,10 @@ def members(file: ast.File, name: str) -> list[str]:
         seen.update(inner)
         waiting += reversed(inner)
     return list(found)
+
+
+def _asks_for_target(written: Any) -> bool:
+    return isinstance(written, ast.Application) and written.function.text == "target_of"
 
 
 def _called(operand: ast.Operand) -> tuple[ast.Name, ...]:

@@ -70,13 +70,13 @@ def uses_of(document: Document, found: Definition, files: Files) -> Iterator[tup
     yield from ((document, use) for use in document.names.of(found))
     if found.inside or found.sort == "target":
         return
-    for other, item in files.importers(document):
-        of = External(item.path, found.name)
+    for other, paths in files.importers(document):
+        wanted = {External(path, found.name) for path in paths}
         for use in other.names.uses:
-            if use.what == of or _is_plain_import(use.what, of):
+            if use.what in wanted or _is_plain_import(use.what, wanted):
                 yield other, use
 
 
-def _is_plain_import(what: object, of: External) -> bool:
+def _is_plain_import(what: object, wanted: set[External]) -> bool:
     """Whether a name was imported without being renamed."""
-    return isinstance(what, Definition) and what.of == of and what.name == of.name
+    return isinstance(what, Definition) and what.of in wanted and what.name == what.of.name

@@ -1,13 +1,14 @@
 """Rename a definition and all its uses in the workspace."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.resolve.reserved import reserved
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
-from collage_dsl.lsp.names import Definition, Use
+from collage_dsl.lsp.names import Definition, External, Use
 from collage_dsl.lsp.places import origin_of, uses_of
 from collage_dsl.source import Span
 
@@ -44,7 +45,10 @@ def rename(document: Document, offset: int, new: str, files: Files) -> tuple[Edi
         _check_free(new, other, definition)
     for other in touched if definition.inside else {**touched, **_importers(home, files)}:
         _check_whole(other, definition.name)
-    return tuple(Edit(other, use.span, new) for other, use in found)
+    edits = tuple(Edit(other, use.span, new) for other, use in found)
+    for other in touched:
+        _check_same(other, [edit for edit in edits if edit.document is other])
+    return edits
 
 
 def _found(document: Document, offset: int, files: Files) -> tuple[Use, Document, Definition]:
@@ -94,7 +98,7 @@ def _check_free(new: str, document: Document, definition: Definition) -> None:
 
 def _hides(definition: Definition, document: Document) -> bool:
     owner = document.names.definitions.get(definition.inside)
-    return owner is not None and owner.sort == "rule"
+    return definition.sort == "parameter" and owner is not None and owner.sort == "rule"
 
 
 def _check_whole(document: Document, name: str) -> None:
@@ -104,6 +108,39 @@ def _check_whole(document: Document, name: str) -> None:
             line = document.source.position(broken.span.start)[0]
             where = f"{document.path.name}, line {line}"
             raise RenameError(f"`{name}` is in a statement with a syntax error: {where}")
+
+
+def _check_same(document: Document, edits: Sequence[Edit]) -> None:
+    """Raise RenameError if a name of `document` stands for something else after `edits`."""
+    renamed = {edit.span.start for edit in edits}
+    text, end = "", 0
+    for edit in sorted(edits, key=lambda edit: edit.span.start):
+        text += document.text[end : edit.span.start] + edit.text
+        end = edit.span.end
+    changed = Document(document.path, text + document.text[end:], document.encoding)
+    before, after = document.names.uses, changed.names.uses
+    is_new = [use.span.start in renamed for use in before]
+    meant, means = _meanings(before, is_new), _meanings(after, is_new)
+    if meant != means:
+        at = next((at for at, (a, b) in enumerate(zip(meant, means)) if a != b), -1)  # noqa: B905
+        line = document.source.position(before[at].span.start)[0]
+        where = f"{document.path.name}, line {line}"
+        raise RenameError(f"`{edits[0].text}` would mean something else here: {where}")
+
+
+def _meanings(uses: Sequence[Use], is_new: Sequence[bool]) -> list[object]:
+    """What each of `uses` stands for: the number of a definition, or anything else itself."""
+    numbers = {use.span.start: at for at, use in enumerate(uses)}
+    found: list[object] = []
+    for at, use in enumerate(uses):
+        match use.what:
+            case Definition(span=span):
+                found.append(numbers[span.start])
+            case External(path) if at < len(is_new) and is_new[at]:
+                found.append(path)
+            case what:
+                found.append(what)
+    return found
 
 
 def _importers(home: Document, files: Files) -> dict[Document, None]:

@@ -26,6 +26,9 @@ from collage_dsl.source import Span
 _QUIET = 0.05
 """Seconds without a change before a document is checked."""
 
+_WATCHED = ("*.collage", "pyproject.toml")
+"""Files whose changes on disk matter to open documents."""
+
 
 class _AtPosition(Protocol):
     """The parameters of a request about a place in a document."""
@@ -75,6 +78,22 @@ class Server(LanguageServer):
         change = moved(last, document)
         old = change.before(offset)
         return (document, offset, None) if old is None else (last, old, change)
+
+    def set_folders(self) -> None:
+        folders = (_path(each.uri) for each in self.workspace.folders.values())
+        root = self.workspace.root_path
+        self.files.folders = tuple(folders) or ((Path(root),) if root else ())
+
+    def watch_files(self) -> None:
+        """Ask an editor that can tell it when files change on disk to do so."""
+        workspace = self.client_capabilities.workspace
+        watched = workspace.did_change_watched_files if workspace else None
+        if watched is not None and watched.dynamic_registration:
+            method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+            watchers = [types.FileSystemWatcher(f"**/{name}") for name in _WATCHED]
+            options = types.DidChangeWatchedFilesRegistrationOptions(watchers)
+            asked = types.RegistrationParams([types.Registration("files", method, options)])
+            self.client_register_capability(asked)
 
     def uri(self, path: Path) -> str:
         return self.uris.get(path) or from_fs_path(str(path)) or str(path)
@@ -178,11 +197,14 @@ class Server(LanguageServer):
 def follow_documents(server: Server) -> None:
     @server.feature(types.INITIALIZED)
     def initialized(params: types.InitializedParams) -> None:
-        folders = (_path(each.uri) for each in server.workspace.folders.values())
-        root = server.workspace.root_path
-        server.files.folders = tuple(folders) or ((Path(root),) if root else ())
+        server.set_folders()
         encodings: dict[object, Encoding] = {"utf-8": "utf-8", "utf-32": "utf-32"}
         server.files.encoding = encodings.get(server.workspace.position_encoding, "utf-16")
+        server.watch_files()
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+    def folders_changed(params: types.DidChangeWorkspaceFoldersParams) -> None:
+        server.set_folders()
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: types.DidOpenTextDocumentParams) -> None:
@@ -200,8 +222,9 @@ def follow_documents(server: Server) -> None:
         await server.publish_soon()
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
-    def closed(params: types.DidCloseTextDocumentParams) -> None:
+    async def closed(params: types.DidCloseTextDocumentParams) -> None:
         server.closed(params.text_document.uri)
+        await server.publish_soon()  # others may import it, and now read what is on disk
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     async def watched(params: types.DidChangeWatchedFilesParams) -> None:

@@ -19,6 +19,8 @@ _RULES: Mapping[str, tuple[str, ...]] = {
 _PRIMITIVES = {KIND_PAIR: ("upstream -> downstream",)}
 _FUNCTIONS = {
     **dict.fromkeys(("dtype", "rank", "shape", "size", "bytes", "has", "uses"), ("value",)),
+    **dict.fromkeys(("value", "min", "max"), ("constant",)),
+    "all": ("condition",),
     "dim": ("value", "axis"),
 }
 _QUESTIONS = {
@@ -26,7 +28,7 @@ _QUESTIONS = {
     "why_not": ("pattern", "at: node"),
     "candidates": ("rule",),
     "proposes": ("rule", "[nodes…]"),
-    "kernels": (),
+    "kernels": ("target",),
     "target_of": ("node",),
 }
 

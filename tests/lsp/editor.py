@@ -24,13 +24,15 @@ class Editor:
             self.published[params.uri] = list(params.diagnostics)
             self.news.set()
 
-    async def start(self) -> types.InitializeResult:
+    async def start(
+        self, capabilities: types.ClientCapabilities | None = None
+    ) -> types.InitializeResult:
         command = [sys.executable, "-m", "collage_dsl.cli.main", "lsp", "--stdio"]
         path = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
         await self.client.start_io(*command, env={**os.environ, "PYTHONPATH": path})
         folders = [types.WorkspaceFolder(self.folder.as_uri(), "here")]
-        capabilities = types.ClientCapabilities()
-        said = types.InitializeParams(capabilities, workspace_folders=folders)
+        can = capabilities or types.ClientCapabilities()
+        said = types.InitializeParams(can, workspace_folders=folders)
         found = await self.client.initialize_async(said)
         self.client.initialized(types.InitializedParams())
         return found

@@ -115,3 +115,52 @@ def test_all_of_a_dotted_name_is_replaced() -> None:
 
     assert span.text == "nn.co"
     assert "nn.conv2d" in {each.label for each in found}
+
+
+TEST = 'target tvm on llvm { rules all; }\ntest "t" { graph { a: f32[1]; return a; } expect '
+
+
+@pytest.mark.parametrize(
+    ("text", "are", "are_not"),
+    [
+        ("extern ¦", {"predicate"}, {"rule"}),
+        ("extern predicate fits(x) ¦", {"from"}, {"predicate"}),
+        ("target t on ¦", {"llvm", "cuda"}, {"on"}),
+        ("target t on llvm(¦", {"mcpu", "num_cores", "libs"}, {"llvm"}),
+        ("target t on llvm { after max_coalesce(¦", set(), {"max_coalesce"}),
+        ("pin ¦", {"op", "name"}, {"to", "tvm"}),
+        ("forbid op(¦", {"act", "exp", "anchor"}, {"conv", "tvm"}),
+        ("pin op(exp) ¦", {"to"}, {"on", "op"}),
+        ("forbid op(exp) ¦", {"on"}, {"to"}),
+        ("target tvm on llvm { rules all; }\npin op(exp) to ¦", {"tvm"}, {"because"}),
+        ("pin op(exp) to tvm ¦", {"because"}, {"tvm"}),
+        ("target t on llvm {\npin ¦", {"op", "name"}, {"rules"}),
+        ("pattern p(x) { y = path[1..2] act ¦", {"from"}, set()),
+        ("pattern p(x) { y = path[1..2] act from ¦", {"x"}, {"from"}),
+        ("pattern p(x) { y = add(x, ~0.5 ¦", {"within"}, set()),
+        ("pattern p(x) { k = nn.conv2d(x, _); where k.¦", {"k.strides", "k.groups"}, {"k.axis"}),
+        ("pattern p(x) { k = (sum | max)?(x); where k.a¦", {"k.axis"}, {"k.strides"}),
+        ("rule r(p) = dfpattern(p); rule all2 = r(¦", {"all", "union"}, set()),
+        ('test "t" { graph { a: f32[1]; b = sum(a) [keepdims = ¦', {"true", "false"}, {"axis"}),
+        ('test "t" { graph { a: f32[1]; b = astype(a) [dtype = ¦', {"f16"}, {"dtype"}),
+        (f"{TEST}matches(¦", {"conv", "at", "nodes"}, {"all", "tvm", "a"}),
+        (f"{TEST}matches(conv, ¦", {"at", "nodes"}, {"conv", "a"}),
+        (f"{TEST}candidates(¦", {"conv", "all", "tvm", "union"}, {"a", "at"}),
+        (f"{TEST}candidates(union(¦", {"all", "union"}, {"tvm", "a", "conv"}),
+        (f"{TEST}proposes(tvm, [¦", {"a"}, {"conv", "tvm"}),
+        (f"{TEST}kernels(¦", {"tvm"}, {"conv", "all", "a"}),
+        (f"{TEST}target_of(¦", {"a"}, {"conv", "tvm"}),
+        (f"{TEST}matches(conv) == 1 ¦", {"and"}, {"or"}),
+    ],
+)
+def test_only_what_is_possible_is_offered(text: str, are: set[str], are_not: set[str]) -> None:
+    found = offered(text)
+    assert are <= found
+    assert not are_not & found
+
+
+def test_a_rule_with_parameters_is_offered_patterns() -> None:
+    files = Files()
+    text = f"{BEFORE}rule own(p) = dfpattern(p);\nrule r = own(¦);\n"
+    document, offset = marked(text)
+    assert "conv" in {each.label for each in completions(document, offset, files)[1]}

@@ -1,5 +1,6 @@
 """The server as an editor drives it: a process that is talked to on its standard input."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -168,6 +169,60 @@ def test_no_code_that_a_file_names_is_run(tmp_path: Path) -> None:
     alone = {**os.environ, "PYTHONPATH": str(tmp_path)}
     subprocess.run([sys.executable, "-c", "import evil_predicates"], env=alone, check=True)
     assert ran.exists(), "importing it leaves a trace"
+
+
+def test_what_imports_a_file_is_checked_again_when_it_is_closed_unsaved(tmp_path: Path) -> None:
+    home = "collage 1; pattern f(x) { y = exp(x); yield y; }"
+    (tmp_path / "b.collage").write_text(home, "utf-8")
+    text = 'collage 1; import "b.collage" only (f); pattern g(x) { y = f(x); yield y; }'
+
+    async def journey(editor: Editor) -> None:
+        other = editor.open("b.collage", home.replace("f(x)", "h(x)"))
+        uri = editor.open("a.collage", text)
+        assert [each.code for each in await editor.diagnostics(uri)] == ["E0803"]
+        document = types.TextDocumentIdentifier(other)
+        editor.client.text_document_did_close(types.DidCloseTextDocumentParams(document))
+        while await editor.diagnostics(uri):
+            editor.news.clear()
+
+    drive(tmp_path, journey)
+
+
+def test_an_editor_that_can_watch_files_is_asked_to(tmp_path: Path) -> None:
+    watched = types.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True)
+    workspace = types.WorkspaceClientCapabilities(did_change_watched_files=watched)
+
+    async def whole() -> None:
+        editor = Editor(tmp_path)
+        asked: asyncio.Queue[types.RegistrationParams] = asyncio.Queue()
+
+        @editor.client.feature(types.CLIENT_REGISTER_CAPABILITY)
+        def register(params: types.RegistrationParams) -> None:
+            asked.put_nowait(params)
+
+        await editor.start(types.ClientCapabilities(workspace=workspace))
+        (found,) = (await asyncio.wait_for(asked.get(), 60)).registrations
+        await editor.stop()
+        assert found.method == types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+
+    asyncio.run(whole())
+
+
+def test_a_folder_that_is_added_belongs_to_the_workspace(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "two" / "a.collage").write_text(TEXT, "utf-8")
+
+    async def journey(editor: Editor) -> None:
+        asked = types.WorkspaceSymbolParams("conv")
+        assert not await editor.client.workspace_symbol_async(asked)
+        added = types.WorkspaceFolder((tmp_path / "two").as_uri(), "two")
+        event = types.WorkspaceFoldersChangeEvent([added], [])
+        said = types.DidChangeWorkspaceFoldersParams(event)
+        editor.client.workspace_did_change_workspace_folders(said)
+        assert await editor.client.workspace_symbol_async(asked)
+
+    drive(tmp_path / "one", journey)
 
 
 def test_a_uri_with_a_null_character_is_refused(tmp_path: Path) -> None:

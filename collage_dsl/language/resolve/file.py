@@ -78,7 +78,7 @@ class FileChecker:
         for name, definition in imported.definitions.items():
             if isinstance(definition, CheckedRule) and name not in written:
                 scope.checked[name] = definition
-        scope.refused = imported.refused
+        scope.refused, scope.parametric = imported.refused, imported.parametric
         self.inner, self.scope = inner, scope
         specs = [(t, check_target(t, self.is_whole(t.span), scope, self.findings)) for t in targets]
         used_by_targets = {*scope.used, _BY_PLACEMENTS}
@@ -112,7 +112,13 @@ class FileChecker:
         """The file's own definitions. Imported ones are not passed on."""
         errors = tuple(d for d in self.findings.in_order() if d.is_error)
         own, imported = self.own(), imports_in(self.file)
-        return Exports(own, self.inner.depths, self.inner.sizes, errors, imported=imported)
+        scope = self.inner
+        with_parameters = frozenset(n for n, rule in self.scope.rules.items() if rule.parameters)
+        return Exports(
+            *(own, scope.depths, scope.sizes, errors),
+            imported=imported,
+            parametric=with_parameters,
+        )
 
     def own(self) -> dict[str, Definition]:
         found: dict[str, Definition] = {}
@@ -138,6 +144,7 @@ class FileChecker:
         depths: dict[int, int] = {}
         sizes: dict[int, int] = {}
         refused: dict[str, str] = {}
+        parametric: set[str] = set()
         for item in self.file.items:
             if not isinstance(item, ast.Import):
                 continue
@@ -154,7 +161,8 @@ class FileChecker:
             if item.prefix is not None:
                 prefix = item.prefix.text
                 refused |= {f"{prefix}.{name}": why for name, why in exports.refused.items()}
-        return Exports(found, depths, sizes, refused=refused)
+                parametric |= {f"{prefix}.{name}" for name in exports.parametric}
+        return Exports(found, depths, sizes, refused=refused, parametric=frozenset(parametric))
 
     def check_imports(self, used: set[str]) -> None:
         """Report the imported names that nothing uses."""

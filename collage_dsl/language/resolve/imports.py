@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
+from os.path import realpath
 from pathlib import Path, PurePosixPath
 
 from collage_dsl.diagnostics import Diagnostic, Note
@@ -21,7 +22,7 @@ from collage_dsl.language.resolve.pattern_tables import (
     table,
     table_names,
 )
-from collage_dsl.language.resolve.rule_names import CheckedRule
+from collage_dsl.language.resolve.rule_names import CheckedRule, refuse_parametric
 from collage_dsl.language.resolve.scope import Member
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import Pattern
@@ -41,7 +42,8 @@ class Exports:
 
     `depths` and `sizes` belong to its patterns, by `id`. `refused` has the names that exist but
     cannot be used, and why. `imported` has the names that the file imports itself, each with the
-    path of the import and the name that it has there.
+    path of the import and the name that it has there. `parametric` has the rules with parameters,
+    which cannot be imported.
     """
 
     definitions: Mapping[str, Definition] = field(default_factory=dict)
@@ -50,6 +52,7 @@ class Exports:
     errors: tuple[Diagnostic, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
     imported: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    parametric: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -133,7 +136,7 @@ class Library:
         folders = [*([folder] if folder else []), *self.search]
         for place in folders:
             path = place / said
-            if _is_file(path):
+            if _is_file(path) or (self.texts and Path(realpath(path)) in self.texts):
                 return path
         hint = ""
         if not written.path.endswith(".collage"):
@@ -176,6 +179,8 @@ def brought(
             yield imported.visible.text, exports.definitions[wanted.text]
         elif wanted.text in exports.refused:
             refuse(wanted, exports.refused, findings)
+        elif wanted.text in exports.parametric:
+            refuse_parametric(wanted, findings)
         else:
             hint = operator_without_import(wanted.text)
             hint = hint or did_you_mean(wanted.text, exports.definitions)

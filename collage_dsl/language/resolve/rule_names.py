@@ -32,6 +32,8 @@ class RuleNames:
     """The operators and predicates of the file."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Imported patterns that cannot be used, with the reason."""
+    parametric: frozenset[str] = frozenset()
+    """Rules with parameters of imported files, which cannot be used."""
     checked: dict[str, CheckedRule] = field(default_factory=dict)
     labels: dict[str, Span] = field(default_factory=dict)
     """Where the labels of composites are first written."""
@@ -55,3 +57,9 @@ class RuleNames:
             message += f", through {listed(cycle[1:], 'and')}"
         note = Note("the rule", self.rules[name.text].name.span)
         self.findings.error("E0210", name.span, message, notes=(note,))
+
+
+def refuse_parametric(name: ast.Name, findings: Findings) -> None:
+    """Report the use of a rule with parameters that another file defines."""
+    message = f"`{name.text}` has parameters, and such a rule cannot be imported"
+    findings.error("E0803", name.span, message, "write the rule in this file too")

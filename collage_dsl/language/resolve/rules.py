@@ -8,7 +8,7 @@ from collage_dsl.language.messages.hints import Hint, did_you_mean, not_imported
 from collage_dsl.language.resolve.arguments import bind
 from collage_dsl.language.resolve.rule_arguments import WRONG, ArgumentReader
 from collage_dsl.language.resolve.rule_effects import check_rule
-from collage_dsl.language.resolve.rule_names import CheckedRule, RuleNames
+from collage_dsl.language.resolve.rule_names import CheckedRule, RuleNames, refuse_parametric
 from collage_dsl.language.resolve.substitution import substituted
 from collage_dsl.language.syntax import aliases, ast
 from collage_dsl.rules import FusionRule, OnlyVariants
@@ -187,6 +187,8 @@ class _Expression:
         elif _ours(name.text) in RULES:
             message = f"`{name.text}` needs parentheses"
             self.findings.error("E0404", name.span, message, f"write `{name.text}(…)`")
+        elif name.text in scope.parametric:
+            refuse_parametric(name, self.findings)
         elif name.text not in scope.broken:
             hint = _of_table(name.text, scope.checked)
             hint = hint or did_you_mean(name.text, (*scope.rules, *scope.checked))
@@ -195,10 +197,20 @@ class _Expression:
         return None
 
     def unknown_function(self, name: ast.Name) -> None:
-        hint: str = did_you_mean(name.text, RULES)
-        if not hint and self.scope.is_rule(name.text):
-            hint = f"write `{name.text}` without parentheses"
-        self.findings.error("E0401", name.span, f"unknown rule `{name.text}`", hint)
+        if name.text in self.scope.parametric:
+            refuse_parametric(name, self.findings)
+        elif self.scope.is_rule(name.text):
+            hint: str = f"rename it: it hides the rule `{name.text}` of the language"
+            if _ours(name.text) not in RULES:
+                similar = did_you_mean(name.text, RULES)
+                hint = similar or f"write `{name.text}` without parentheses"
+            message = f"`{name.text}` is a rule without parameters"
+            self.findings.error("E0401", name.span, message, hint)
+        elif name.text not in self.scope.broken:
+            rules = self.scope.rules
+            known = (*RULES, *(each for each in rules if rules[each].parameters))
+            hint = did_you_mean(name.text, known)
+            self.findings.error("E0401", name.span, f"unknown rule `{name.text}`", hint)
 
     def function(self, function: RuleFunction, written: ast.Application) -> FusionRule | None:
         """The rule that a function of the table makes of its arguments."""

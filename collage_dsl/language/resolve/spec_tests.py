@@ -324,6 +324,11 @@ class _TestChecker:
             hint = f"a target has candidates: write `candidates({written.text})`"
             self.findings.error("E0209", written.span, message, hint)
             return None
+        if isinstance(written, ast.Name) and self.scope.is_rule(written.text):
+            message = f"`{written.text}` is a rule, but a pattern is needed here"
+            hint = f"a rule has candidates: write `candidates({written.text})`"
+            self.findings.error("E0209", written.span, message, hint)
+            return None
         rule = self.scope.rule(_dfpattern(written))
         return rule.pattern if isinstance(rule, DFPattern) else None
 

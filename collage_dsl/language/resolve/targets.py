@@ -16,7 +16,7 @@ from collage_dsl.language.reasoning.joining import check_joined, check_merging
 from collage_dsl.language.reasoning.limit_places import LimitPlaces
 from collage_dsl.language.reasoning.single_calls import check_needed_limits
 from collage_dsl.language.reasoning.too_small import check_least
-from collage_dsl.language.resolve.arguments import bind, named_arguments
+from collage_dsl.language.resolve.arguments import named_arguments
 from collage_dsl.language.resolve.compilers import check_compiler, check_libs
 from collage_dsl.language.resolve.libraries import NATIVE, check_code, check_libraries
 from collage_dsl.language.resolve.limits import check_limits
@@ -319,8 +319,8 @@ class _TargetChecker:
         match self.value(settings.get("after")):
             case None:
                 return False
-            case ast.Application(ast.Name("max_coalesce")) as written:
-                return bind(written, self.findings, takes=(0, 0)) is not None
+            case ast.Application(ast.Name("max_coalesce"), ()):
+                return True
             case other:
                 hint = "write `after max_coalesce();`"
                 message = "`after` takes only `max_coalesce()`"

@@ -322,12 +322,13 @@ class _Reader:
         while not self.is_at(closing) and self.peek() is not None:
             before, nodes = _without_first_comments(self.nodes(",", closing))
             nodes, comments = _without_last_comments(nodes)
-            comma = self.is_at(",")
-            if comma:
+            if self.is_at(","):
+                comma = True
                 self.at += 1
                 if (ending := self.trailing_comment()) is not None:
                     comments.append(ending)
-            after = comments.pop(0) if comments and nodes else None
+            is_after = bool(nodes and comments) and not comments[0].own_line
+            after = comments.pop(0) if is_after else None
             items.append(Item(tuple(before), tuple(nodes), after))
             if comments:
                 items.append(Item(tuple(comments), (), None))
