@@ -47,6 +47,7 @@ SAME_RANK_IN_ONNX = frozenset(
     | {f"onnx.{op}" for op in ("Split", "Tile", "TopK", "Transpose", "Upsample")}
     | {f"com.microsoft.Skip{sort}LayerNormalization" for sort in ("", "Simplified")}
     | {f"com.microsoft.{sort}Conv" for sort in ("Fused", "Nhwc", "NhwcFused")}
+    | {"com.microsoft.MatMulNBits"}
 )
 """Operators whose results have the rank of the first operand."""
 
