@@ -40,8 +40,17 @@ def convolving_integers(call: Call) -> Type:
 
 
 def quantized_convolving(call: Call) -> Type:
-    """The scales and zero points stand between the data, the weight and the bias."""
-    return _convolved(call, 0, 3, 8)
+    """
+    The scales and zero points stand between the data, the weight and the bias. Those of the weight
+    are single numbers, or lists with one for each filter.
+    """
+    found, kernel = _convolved(call, 0, 3, 8), call.shape(3)
+    for at, name in ((4, "scales"), (5, "zero points")):
+        given = call.shape(at)
+        if kernel is not None and given is not None and len(given) == 1 and differ(given[0], 1):
+            message = f"{given[0]} {name} do not fit {kernel[0]} filters"
+            call.agree(given[0], kernel[0], message)
+    return found
 
 
 def _convolved(call: Call, data: int, weight: int, bias: int | None) -> Type:
