@@ -107,17 +107,19 @@ def row(schemas: Iterable[Any]) -> dict[str, Any]:
     names = [operand.name for operand in newest.inputs]
     is_variadic = bool(names) and _option(newest.inputs[-1].option) == "Variadic"
     attrs = {name: type_ for schema in ordered for name, type_ in attributes(schema)}
-    least = min(schema.min_input for schema in ordered)
+    least = min(sum(map(is_given, schema.inputs)) for schema in ordered)
     found = {n: value for n, value in defaults(newest) if n in attrs}
     always = set.intersection(*map(required, ordered)) | found.keys()
     may_be_none = [name for name in attrs if name not in always]
     most = max(schema.max_output for schema in ordered)
     values = {name: known for name in attrs if (known := values_of(newest, name, attrs[name]))}
-    optional = 0 if is_variadic else max(0, len(names) - least)
+    optional = 0 if is_variadic else len(names) - least
+    absent = [] if is_variadic else [name for name in names if not in_all(ordered, name)]
     needed = [] if is_variadic else names[: min(map(always_given, ordered))]
     return {
         "operands": None if is_variadic else names,
         "optional": optional,
+        **({"absent": absent} if optional and absent != names[-optional:] else {}),
         "attrs": attrs,
         "defaults": found,
         **({"values": values} if values else {}),
@@ -126,6 +128,17 @@ def row(schemas: Iterable[Any]) -> dict[str, Any]:
         **dict(dtypes_of(ordered, needed)),
         **({"shape": shape} if most == 1 and (shape := shape_of(ordered, needed)) else {}),
     }
+
+
+def is_given(operand: Any) -> bool:
+    """Whether every node has an operand."""
+    return _option(operand.option) == "Single"
+
+
+def in_all(schemas: list[Any], name: str) -> bool:
+    """Whether every node has the operand called `name`, in all versions that do not rename it."""
+    named = [[each.name for each in schema.inputs if is_given(each)] for schema in schemas]
+    return all(name in each for each in named)
 
 
 def shape_of(schemas: list[Any], needed: list[str]) -> str | None:
@@ -190,14 +203,17 @@ def dtypes_of(schemas: list[Any], needed: list[str]) -> Iterator[tuple[str, Any]
     The dtypes of the operands that every node has, which of them are the same, and which of them
     the results have too, if they all have the same: a node has only those that are used. The
     places of other operands vary: `accepts_all` has their dtypes where a node has all operands,
-    and `fields` those of results that differ where a node has all results.
+    and `fields` those of results that differ where a node has all results. `same_dtypes` has the
+    groups of operands with one dtype, if there are others than that of the `always` first ones,
+    which every node has.
     """
     found = {name: taken(schemas, at) for at, name in enumerate(needed)}
     accepts = {name: dtypes for name, dtypes in found.items() if dtypes}
     if any(len(dtypes) < len(dtype_names()) for dtypes in accepts.values()):
         yield "accepts", accepts
-    groups = [[other for other in needed if agree(schemas, name, other)] for name in needed]
-    if same := next((group for group in groups if len(group) > 1), None):
+    agreeing = [[other for other in needed if agree(schemas, name, other)] for name in needed]
+    same = next((group for group in agreeing if len(group) > 1), None)
+    if same:
         yield "same_dtype", same
     results = [given(schemas, at, needed) for at in range(len(schemas[-1].outputs))]
     if len(set(results)) == 1 and results[0]:
@@ -208,6 +224,29 @@ def dtypes_of(schemas: list[Any], needed: list[str]) -> Iterator[tuple[str, Any]
     named = {name: taken_always(schemas, at) for at, name in others if name not in needed}
     if restricted := {name: dtypes for name, dtypes in named.items() if dtypes}:
         yield "accepts_all", restricted
+    groups = [group for group in groups_of(schemas) if group != same]
+    if needed and groups:
+        yield "same_dtypes", groups
+        yield "always", len(needed)
+
+
+def groups_of(schemas: list[Any]) -> list[list[str]]:
+    """
+    The groups of operands that have one dtype in each version that has both, whether every node
+    has them or not; none if a version has its operands in other places.
+    """
+    names = [operand.name for operand in schemas[-1].inputs]
+    for schema in schemas:
+        if [operand.name for operand in schema.inputs] != names[: len(schema.inputs)]:
+            return []
+    groups: list[list[str]] = []
+    for name in names:
+        found = next((each for each in groups if agree(schemas, each[0], name)), None)
+        if found is None:
+            groups.append([name])
+        else:
+            found.append(name)
+    return [group for group in groups if len(group) > 1]
 
 
 def field_dtypes(schemas: list[Any], results: list[str | None]) -> Iterator[str | list[str] | None]:

@@ -18,6 +18,7 @@ from collage_dsl.language.reasoning.domain import (
     calculated,
     divided_by,
     one_of,
+    quotient,
     roots,
     solved,
 )
@@ -132,11 +133,20 @@ def test_calculating_is_exact_where_both_sides_are() -> None:
     assert not calculated("+", NATURAL, one_of([0.5, 1])).whole
 
 
-@pytest.mark.parametrize("operator", ["+", "-", "*", "/", "%"])
+@pytest.mark.parametrize("operator", ["+", "-", "*", "%"])
 def test_whole_numbers_give_whole_numbers(operator: str) -> None:
     assert calculated(operator, NATURAL, one_of([4])).whole
     assert calculated(operator, one_of([3, 4]), one_of([4])).whole
     assert not calculated(operator, between(0, 1), one_of([4])).whole
+
+
+def test_a_quotient_drops_the_remainder_only_where_both_sides_are_surely_whole() -> None:
+    assert 0.25 in calculated("/", one_of([2, 4]), one_of([8]))
+    assert 0.5 in calculated("/", one_of([1]), one_of([2, 4]))
+    assert quotient(NATURAL, one_of([4])).whole
+    assert quotient(one_of([1024]), between(401, inf)).bounds() == (0, 2)
+    assert quotient(between(1000, 1030), between(0, 3, whole=True)).bounds() == (333, 1030)
+    assert quotient(between(-3, 3), between(2, 4)).bounds() == (-2, 1)
 
 
 def test_solving_is_exact_for_whole_numbers() -> None:

@@ -21,9 +21,11 @@ from collage_dsl.frontend.reference import reference_session
 from collage_dsl.frontend.to_relax import to_relax
 from collage_dsl.graph import Graph, Kind, OpaqueType, TensorType, fingerprint
 from collage_dsl.graph.onnx_node import OnnxNode
+from collage_dsl.language import check
 from collage_dsl.realization.objects import run_session
 from collage_dsl.realization.signature import ExecutableError
 from collage_dsl.realization.verify import VerificationError
+from collage_dsl.source import Source
 
 Array = np.ndarray[Any, Any]
 
@@ -483,3 +485,38 @@ def test_ranges_and_slices_may_depend_on_sizes() -> None:
         np.testing.assert_array_equal(outputs["r"], np.arange(size))
     with pytest.raises(ExecutableError, match=r"index 11 is out of range, .* at the Slice node"):
         found.run({"x": f32(1, 12, 4)})
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        ("GroupQueryAttention(q, pk, pv, s, t) [num_heads == 4, kv_num_heads == 2]", "q pk pv s t"),
+        ("QLinearAdd(a, sa, b, sb, sc)", "a sa b sb sc"),
+        ("MoE(x, r, f, g) [k == 2]", "x r f g"),
+        ("EmbedLayerNormalization(i, w, p, g, b)", "i w p g b"),
+    ],
+)
+def test_a_pattern_may_leave_out_operands_in_the_middle(call: str, names: str) -> None:
+    pattern = f"pattern p({names.replace(' ', ', ')}) {{ y = com.microsoft.{call}; yield y; }}"
+
+    assert check(Source("spec.collage", f"collage 1;\n{pattern}\n")) == ()
+
+
+def test_an_attention_of_packed_values_matches_a_pattern_of_so_many_operands() -> None:
+    graph = collage.from_onnx(
+        model(
+            "(float[1, 1, 64] q, float[1, 2, 3, 8] pk, float[1, 2, 3, 8] pv, int32[1] s, int32 t)"
+            " => (float[1, 1, 32] y) { y = com.microsoft.GroupQueryAttention"
+            "<num_heads: int = 4, kv_num_heads: int = 2>(q, , , pk, pv, s, t) }"
+        )
+    )
+    text = """collage 1;
+        pattern p(q, pk, pv, s, t) {
+          y = com.microsoft.GroupQueryAttention(q, pk, pv, s, t);
+          yield y;
+        }
+        target lib on llvm { compiler "lib"; rules dfpattern(p); }
+        """
+    found = collage.propose(graph, collage.load(text=text)["lib"])
+
+    assert [set(each.nodes) for each in found] == [{"y"}]

@@ -21,8 +21,9 @@ class AttributeDocument(Document):
 
 class OperatorDocument(Document):
     """
-    An operator of Relax. `operands` is null if it takes any number of them. The last
-    `optional_operands` may be left out. `literal_operands` are written in the program.
+    An operator of Relax. `operands` is null if it takes any number of them. So many as
+    `optional_operands` says may be left out, mostly the last. `literal_operands` are written in the
+    program.
     """
 
     name: str

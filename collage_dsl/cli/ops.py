@@ -39,12 +39,10 @@ def _signature(operator: Operator) -> str:
     """The operands of an operator: `data, <axes>, <strides>?`. Literals are in angle brackets."""
     if operator.operands is None:
         return "…"
-    first_optional = len(operator.operands) - operator.optional
-    shown = (
-        (f"<{name}>" if name in operator.literals else name) + "?" * (at >= first_optional)
-        for at, name in enumerate(operator.operands)
+    return ", ".join(
+        f"<{name}>{shown.removeprefix(name)}" if name in operator.literals else shown
+        for name, shown in zip(operator.operands, operator.shown_operands, strict=True)
     )
-    return ", ".join(shown)
 
 
 def _value(value: object) -> str:

@@ -44,11 +44,11 @@ class Operator:
     One operator: the names of its operands in order, its attributes with the names of their
     types ("int", "float", "bool", "str", "ints", …), and its greatest kind.
 
-    `operands` is None for the few operators that take any number of them. The last `optional`
-    operands may be left out. `literals` are the operands that are not tensors: a shape, a bound.
-    `defaults` has the values that TVM gives to omitted attributes. `values` has the possible
-    values of string attributes, if they are known. The attributes in `may_be_none` can have no
-    value; all others always have one.
+    `operands` is None for the few operators that take any number of them. `optional` operands may
+    be left out: those in `absent`, or the last ones if it is empty. `literals` are the operands
+    that are not tensors: a shape, a bound. `defaults` has the values that TVM gives to omitted
+    attributes. `values` has the possible values of string attributes, if they are known. The
+    attributes in `may_be_none` can have no value; all others always have one.
 
     `takes` says what each operand is, and `gives` what a call is: "tensor", "shape", or the number
     of tensors in a tuple. `gives` is None if that depends on attributes, or is not known. An
@@ -63,6 +63,8 @@ class Operator:
     that of the first operand, or that to which all operands are broadcast. `fields` is like
     `dtypes`, or has the dtypes that each result may have, and holds where a node has all results.
     `accepts_all` is like `accepts`, for operands that may be left out, and holds where none is.
+    `same_dtypes` has groups of operands with one dtype, also of those that may be left out. Only
+    the first `always` operands have the same place in every node.
     """
 
     name: str
@@ -85,6 +87,9 @@ class Operator:
     shape: Literal["first", "broadcast"] | None = None
     fields: tuple[str | tuple[str, ...] | None, ...] = ()
     accepts_all: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    same_dtypes: tuple[tuple[str, ...], ...] = ()
+    always: int = 0
+    absent: tuple[str, ...] = ()
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -96,6 +101,13 @@ class Operator:
         if self.kind is Kind.BROADCAST or self.name == "strided_slice":
             return frozenset({self.kind, Kind.ELEMENTWISE})
         return frozenset({self.kind})
+
+    @property
+    def shown_operands(self) -> tuple[str, ...]:
+        """The names of the operands in order, with `?` after those that may be left out."""
+        names = self.operands or ()
+        absent = self.absent or names[len(names) - self.optional :]
+        return tuple(f"{name}?" if name in absent else name for name in names)
 
     def attribute_type(self, name: str) -> str:
         """The type of an attribute, in words: `ints`, or `ints or none`."""
@@ -155,7 +167,7 @@ def relax_operators() -> Mapping[str, Operator]:
 
 @cache
 def _onnx_operators() -> Mapping[str, Operator]:
-    """Their last operands may be left out; those in the middle that are, are not counted."""
+    """Operands in the middle that are left out are not counted."""
     path = Path(__file__).with_name("onnx-operators.json")
     table = json.loads(path.read_text("utf-8"))
     return {
@@ -175,6 +187,9 @@ def _onnx_operators() -> Mapping[str, Operator]:
             shape=row.get("shape"),
             fields=tuple(_dtypes(said) for said in row.get("fields", ())),
             accepts_all={n: tuple(dtypes) for n, dtypes in row.get("accepts_all", {}).items()},
+            same_dtypes=tuple(map(tuple, row.get("same_dtypes", ()))),
+            always=row.get("always", 0),
+            absent=tuple(row.get("absent", ())),
         )
         for name, row in table["operators"].items()
     }

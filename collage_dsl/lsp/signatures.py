@@ -81,11 +81,7 @@ def _call(
         operator = operators()[head]
         if operator.operands is None:
             return _numbered(head, ("operands…",), bracket, meaning("operator", head))
-        first = len(operator.operands) - operator.optional
-        shown = tuple(
-            f"{name}?" if at >= first else name for at, name in enumerate(operator.operands)
-        )
-        return _numbered(head, shown, bracket, meaning("operator", head))
+        return _numbered(head, operator.shown_operands, bracket, meaning("operator", head))
     groups = {"rule": _RULES, "primitive": _PRIMITIVES, "function": _FUNCTIONS}
     for group, known in {**groups, "question": _QUESTIONS}.items():
         if head in known:

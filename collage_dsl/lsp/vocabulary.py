@@ -229,9 +229,7 @@ def signature(name: str) -> str:
     operator = operators()[name]
     if operator.operands is None:
         return f"{name}(…)"
-    first_optional = len(operator.operands) - operator.optional
-    shown = (operand + "?" * (at >= first_optional) for at, operand in enumerate(operator.operands))
-    return f"{name}({', '.join(shown)})"
+    return f"{name}({', '.join(operator.shown_operands)})"
 
 
 def attribute_type(operator: str, name: str) -> str:

@@ -90,7 +90,7 @@ class _Bound:
     named: str = ""
 
     def bind(self, word: str, shape: Shape, name: str) -> None:
-        first, last, has_more = _letters(word)
+        first, last, has_more = letters_of(word)
         least = len(first) + len(last)
         if len(shape) < least or (len(shape) > least and not has_more):
             count = f"{least} dimensions{' or more' * has_more}"
@@ -119,7 +119,7 @@ class _Bound:
             self.call.agree_all(self.group, dims, said)
 
     def shape(self, word: str) -> Shape | None:
-        first, last, has_more = _letters(word)
+        first, last, has_more = letters_of(word)
         if word == ANY or (has_more and self.group is None):
             return None
         return (*map(self._dim, first), *(self.group or ()), *map(self._dim, last))
@@ -130,7 +130,7 @@ class _Bound:
         return self.dims.get(letter, (UNKNOWN_DIM, ""))[0]
 
 
-def _letters(word: str) -> tuple[str, str, bool]:
+def letters_of(word: str) -> tuple[str, str, bool]:
     """The letters before and after the place for more dimensions, and whether there is one."""
     mark = _OTHERS if _OTHERS in word else _SAME
     first, found, last = word.partition(mark)

@@ -151,8 +151,19 @@ def blocked_matmul(call: Call) -> Type:
         needed = (UNKNOWN_DIM if columns is None else columns, count, stored)
         message = f"`B` is {listed(blocks)}, and the attributes say {listed(needed)}"
         call.agree_all(blocks, needed, message)
+    if rows and columns and size and call.known("weight_prepacked") == 0:
+        _check_scales(call, columns, -(-rows // size))
     last: Dim = UNKNOWN_DIM if columns is None else columns
     return result(call, (*shape[:-1], last) if shape else None)
+
+
+def _check_scales(call: Call, columns: int, blocks: int) -> None:
+    """There is a scale for each block, in one list or in a list for each column."""
+    scales = call.shape(2)
+    if scales:
+        needed = (columns * blocks,) if len(scales) == 1 else (columns, blocks, 1)[: len(scales)]
+        message = f"`scales` is {listed(scales)}, and the attributes say {listed(needed)}"
+        call.agree_all(scales, needed, message)
 
 
 def transposing(call: Call) -> Type:

@@ -16,6 +16,7 @@ from collage_dsl.language.inference.shapes import (
     differ,
     is_no_multiple,
     result,
+    times,
     unknown,
 )
 
@@ -29,6 +30,7 @@ LETTERED: Mapping[str, Lettered] = {
     "com.microsoft.FastGelu": Lettered("*h ?h", "*h"),
     "com.microsoft.Gelu": Lettered("*", "*"),
     "com.microsoft.Inverse": Lettered("*nn", "*nn"),
+    "com.microsoft.MoE": Lettered("*h te eab ?ec efg ?eh ?eij ?ek", "*h"),
     "com.microsoft.QAttention": Lettered("bsi iw w . . ?. ?. ?. ?2bnpd", ". ."),
     "com.microsoft.QuickGelu": Lettered("*", "*"),
     "com.microsoft.RotaryEmbedding": Lettered("* . ph ph", "*"),
@@ -171,9 +173,23 @@ def multi_head_attention(call: Call) -> Type:
 
 
 def grouped_attention(call: Call) -> Type:
+    """
+    Keys of 3 dimensions come next, with heads of the size of those of the query. Without keys, the
+    query has the keys and the values too.
+    """
     heads, groups = call.known_whole("num_heads"), call.known_whole("kv_num_heads")
     if heads and groups and is_no_multiple(heads, groups):
         raise MismatchError(f"{heads} heads are no multiple of {groups}")
+    query, key = call.shape(0), call.shape(1)
+    if query is None or key is None or len(query) != 3 or len(key) != 3:
+        return unknown(call)
+    if heads and is_no_multiple(query[2], heads):
+        raise MismatchError(f"a query of {query[2]} does not make {heads} heads")
+    if heads and groups:
+        message = f"{heads} heads of a query of {query[2]} are not as large as "
+        message += f"{groups} heads of keys of {key[2]}"
+        call.agree(times(query[2], groups), times(key[2], heads), message)
+    _agree(call, "batches", query, key, 0)
     return unknown(call)
 
 

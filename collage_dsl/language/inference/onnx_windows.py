@@ -40,15 +40,24 @@ def convolving_integers(call: Call) -> Type:
 
 
 def quantized_convolving(call: Call) -> Type:
-    """The scales and zero points stand between the data, the weight and the bias."""
-    return _convolved(call, 0, 3, 8)
+    """
+    The scales and zero points stand between the data, the weight and the bias. Those of the weight
+    are single numbers, or lists with one for each filter.
+    """
+    found, kernel = _convolved(call, 0, 3, 8), call.shape(3)
+    for at, name in ((4, "scales"), (5, "zero points")):
+        given = call.shape(at)
+        if kernel is not None and given is not None and len(given) == 1 and differ(given[0], 1):
+            message = f"{given[0]} {name} do not fit {kernel[0]} filters"
+            call.agree(given[0], kernel[0], message)
+    return found
 
 
 def _convolved(call: Call, data: int, weight: int, bias: int | None) -> Type:
     """`[batch, channels, …]` and a weight `[filters, channels of a group, …]`."""
-    shape, kernel = call.shape(data), call.shape(weight)
+    shape, kernel = _with_rank_of(call.shape(weight), call.shape(data)), call.shape(weight)
     if shape is None or kernel is None:
-        _check_rank(shape or kernel)
+        _check_rank(shape)
         return result(call, None if shape is None else _image(shape, UNKNOWN_DIM))
     _check_ranks(shape, kernel)
     channels = shape[1]
@@ -67,15 +76,20 @@ def _convolved(call: Call, data: int, weight: int, bias: int | None) -> Type:
     return result(call, _image(shape, kernel[0]))
 
 
+def _with_rank_of(kernel: Shape | None, shape: Shape | None) -> Shape | None:
+    """The shape of the data, of which at least the rank is known if that of the weight is."""
+    return (UNKNOWN_DIM,) * len(kernel) if shape is None and kernel is not None else shape
+
+
 def _image(shape: Shape, channels: Dim) -> Shape:
     return (shape[0], channels, *(UNKNOWN_DIM,) * (len(shape) - 2))
 
 
 def transposed(call: Call) -> Type:
     """The weight is `[channels, filters of a group, …]`."""
-    shape, kernel = call.shape(0), call.shape(1)
+    shape, kernel = _with_rank_of(call.shape(1), call.shape(0)), call.shape(1)
     if shape is None or kernel is None:
-        _check_rank(shape or kernel)
+        _check_rank(shape)
         return unknown(call)
     _check_ranks(shape, kernel)
     message = f"{shape[1]} channels do not fit a weight for {kernel[0]}"
@@ -120,7 +134,7 @@ def _check_kernel(call: Call, kernel: Shape) -> None:
     if not isinstance(said, tuple):
         return
     sizes = tuple(size for size in said if isinstance(size, int))
-    message = f"`kernel_shape` does not fit a weight of {list(kernel)}"
+    message = f"`kernel_shape` {list(sizes)} does not fit a weight with {list(kernel[2:])}"
     call.agree_all(sizes, kernel[2:], message)
 
 

@@ -197,7 +197,8 @@ class _Checker:
             return
         if self.exclusion.is_tired:
             message = "this can never hold together with the other conditions"
-            self.findings.error("E0320", last.span, message)
+            why = self.needed_for(others, last) or self.exclusion.mismatch or self.exclusion.clash
+            self.findings.error("E0320", last.span, message, why)
             return
         if not others:
             hint = self.alone(last)

@@ -84,9 +84,10 @@ def _same_product(called: Called, facts: Facts) -> None:
             _divide(facts, dim, numbers[1], numbers[0])
         case [[], [dim]] if numbers[1] > 0:
             _divide(facts, dim, numbers[0], numbers[1])
-        case [[], several] | [several, []] if min(numbers) > 0:
-            for dim in several:
-                facts.narrow(dim, between(1, max(numbers) // min(numbers)))
+        case [[], several] if min(numbers) > 0:
+            _product_is(facts, several, numbers[0], numbers[1])
+        case [several, []] if min(numbers) > 0:
+            _product_is(facts, several, numbers[1], numbers[0])
         case [[dim], [of]] if numbers[0] == numbers[1] > 0:
             facts.equal(dim, of)
         case [[_, *_], [_, *_]] if min(numbers) > 0:
@@ -95,6 +96,15 @@ def _same_product(called: Called, facts: Facts) -> None:
                 _times(*side) for side in zip(left, (n // common for n in numbers), strict=True)
             )
             equate(facts, *sides)
+
+
+def _product_is(facts: Facts, dims: Sequence[Term], number: int, by: int) -> None:
+    """Add that the product of `dims` and the number `by` is `number`, above 0."""
+    if number % by:
+        facts.possible = False
+        facts.mismatch = f"{number} elements do not make parts of {by}"
+    for dim in dims:
+        facts.narrow(dim, between(1, number // by))
 
 
 def _times(dims: Sequence[Term], number: int) -> Expression:

@@ -249,10 +249,8 @@ def calculated(operator: str, left: Values, right: Values) -> Values:
             return _stepping(operator, left, right, result)
         case "%" if is_number(other) and other > 0:
             return between(0, other - 1 if whole else other, whole=whole)
-        case "/" if is_number(other) and other > 0:
-            low = a if is_infinite(a) else a // other
-            high = b if is_infinite(b) else b // other if whole else b / other
-            return between(low, high, whole=whole)
+        case "/":  # whether the remainder is dropped is not known: 2 may be written as 2.0
+            return between(_ratios(left, right, rounded=True)[0], _ratios(left, right)[1])
     return ANYTHING
 
 
@@ -261,7 +259,19 @@ def quotient(left: Values, right: Values) -> Values:
     one, other = left.only(), right.only()
     if is_number(one) and is_number(other) and other != 0:
         return one_of((int(one // other),))
-    return calculated("/", left, right)
+    least, most = _ratios(left, right, rounded=True)
+    return between(least, most, whole=True)
+
+
+def _ratios(left: Values, right: Values, *, rounded: bool = False) -> tuple[Number, Number]:
+    """The bounds of `left / right`; infinite unless `right` is above 0. Nothing is divided by 0."""
+    (a, b), (c, d) = left.bounds(), right.bounds()
+    if c == 0 and is_whole(right):
+        c = 1
+    if c <= 0 or d < c:
+        return -inf, inf
+    found = [_divided(x, y, rounded=rounded) for x in (a, b) for y in (c, d)]
+    return min(found), max(found)
 
 
 def _stepping(operator: str, left: Values, right: Values, result: Values) -> Values:
@@ -347,6 +357,15 @@ def _exactly(operator: str, left: Number, right: Number) -> Iterator[Value]:
                 yield left % right
     except (ZeroDivisionError, OverflowError):  # then it is unknown and equals nothing
         return
+
+
+def _divided(left: Number, right: Number, *, rounded: bool) -> Number:
+    """`left / right` for a divisor above 0."""
+    if is_infinite(left):
+        return left
+    if is_infinite(right):
+        return -1 if rounded and left < 0 else 0
+    return left // right if rounded else left / right
 
 
 def _product(left: Number, right: Number) -> Number:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import pairwise
 
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language.messages.findings import listed
@@ -23,6 +24,9 @@ DTYPES_BY_CODE: Mapping[Value, str] = {
 _BY_CODE = {"onnx.BitCast": "to", "onnx.Cast": "to"}
 """The attribute that says the dtype of the result as a number."""
 
+_BY_SCALE = frozenset({"onnx.DequantizeLinear"})
+"""Operators that give the dtype of their scale, unless `output_dtype` has a number."""
+
 _BY_ZERO_POINT = frozenset({"onnx.QuantizeLinear", "com.microsoft.QuantizeLinear"})
 """Operators whose third operand has the dtype of the result."""
 
@@ -39,6 +43,14 @@ def onnx_dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
         if dtypes := operator.accepts_all.get(name):
             said = f"{{op}} takes {listed(dtypes)} for `{name}`"
             yield Relation(said, once=partial(_takes, operator, at, dtypes))
+    for group in operator.same_dtypes:
+        shown = (
+            listed(group, "and")
+            if len(group) < 5
+            else f"{', '.join(f'`{each}`' for each in group[:3])} and others"
+        )
+        said = f"{{op}} takes one dtype for {shown}"
+        yield Relation(said, again=partial(_agree_in_group, operator, group))
     for result, dtype in enumerate(operator.fields):
         if dtype is not None:
             said = _says_given(operator, result, dtype)
@@ -52,6 +64,9 @@ def onnx_dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
     if attribute := _BY_CODE.get(ops[0]):
         said = f"{{op}} gives the dtype whose number in ONNX is `{attribute}`"
         yield Relation(said, again=partial(_gives_by_code, attribute))
+    if ops[0] in _BY_SCALE:
+        said = "{op} gives the dtype of its scale, unless `output_dtype` says another one"
+        yield Relation(said, again=_gives_that_of_scale)
     if ops[0] in _BY_ZERO_POINT:
         yield Relation("{op} gives the dtype of its zero point", once=_gives_that_of_zero_point)
 
@@ -79,6 +94,36 @@ def _takes(
 ) -> None:
     if len(called.operands) == len(operator.operands or ()):
         facts.narrow(Dtype(called.operands[at]), one_of(dtypes))
+
+
+def _agree_in_group(
+    operator: Operator, group: tuple[str, ...], called: Called, facts: Facts
+) -> None:
+    """
+    Add that operands of `group` have one dtype. Where a node leaves some operands out, the place of
+    an operand does not say which it is: it has the dtype of one of those that it may be.
+    """
+    places = list(_places(operator, called))
+    found = zip(called.operands, places, strict=True)
+    sure = [name for name, (first, *others) in found if first in group and not others]
+    for one, other in pairwise(sure):
+        facts.equal(Dtype(one), Dtype(other))
+    known = facts.of(Dtype(sure[0])).allowed if sure else None
+    for name, possible in zip(called.operands, places, strict=True):
+        if len(possible) > 1 and not set(group).isdisjoint(possible):
+            dtypes = [
+                known if each in group else operator.accepts_all.get(each) for each in possible
+            ]
+            if all(dtypes):
+                facts.narrow(Dtype(name), one_of(dtype for each in dtypes for dtype in each or ()))
+
+
+def _places(operator: Operator, called: Called) -> Iterator[tuple[str, ...]]:
+    """The operands of the definition that each operand of a call may be."""
+    named = operator.operands or ()
+    absent = len(named) - len(called.operands)
+    for at in range(len(called.operands)):
+        yield named[at : at + 1 if at < operator.always else at + absent + 1]
 
 
 def _gives(
@@ -132,6 +177,15 @@ def _gives_by_code(attribute: str, called: Called, facts: Facts) -> None:
         facts.narrow(
             code, one_of(number for number, each in DTYPES_BY_CODE.items() if each == only)
         )
+
+
+def _gives_that_of_scale(called: Called, facts: Facts) -> None:
+    numbers = facts.of(called.attribute("output_dtype")).allowed
+    if numbers == frozenset[Value]((0,)):
+        facts.equal(Dtype(called.result), Dtype(called.operands[1]))
+    elif numbers and all(number in DTYPES_BY_CODE for number in numbers):
+        dtypes = one_of(DTYPES_BY_CODE[number] for number in numbers)
+        facts.narrow(Dtype(called.result), dtypes)
 
 
 def _gives_that_of_zero_point(called: Called, facts: Facts) -> None:

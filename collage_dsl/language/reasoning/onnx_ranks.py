@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from functools import partial
 
+from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.domain import one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.onnx_results import results_of_onnx
@@ -46,8 +47,21 @@ SAME_RANK_IN_ONNX = frozenset(
     | {f"onnx.{op}" for op in ("Split", "Tile", "TopK", "Transpose", "Upsample")}
     | {f"com.microsoft.Skip{sort}LayerNormalization" for sort in ("", "Simplified")}
     | {f"com.microsoft.{sort}Conv" for sort in ("Fused", "Nhwc", "NhwcFused")}
+    | {"com.microsoft.MatMulNBits"}
 )
 """Operators whose results have the rank of the first operand."""
+
+_WINDOWED = frozenset(
+    {f"onnx.{sort}" for sort in ("Conv", "ConvInteger", "ConvTranspose", "DeformConv")}
+    | {f"onnx.{sort}Pool" for sort in ("Average", "Lp", "Max")}
+    | {"onnx.MaxUnpool", "onnx.QLinearConv"}
+    | {f"com.microsoft.{sort}Conv" for sort in ("Fused", "Nhwc", "NhwcFused", "QLinear")}
+    | {"com.microsoft.MaxpoolWithMask", "com.microsoft.QLinearAveragePool"}
+)
+"""Operators with lists of numbers for each dimension of an image."""
+
+_PER_DIMENSION = {"dilations": 1, "kernel_shape": 1, "output_padding": 1, "pads": 2, "strides": 1}
+"""How many numbers these lists have for each dimension but the batch and the channels."""
 
 REDUCTIONS_OF_ONNX = frozenset(
     {f"onnx.Reduce{sort}" for sort in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min")}
@@ -63,6 +77,43 @@ def rank_relations_of_results(ops: tuple[str, ...]) -> Iterator[Relation]:
         named = (f"{rank} as result {at}" for at, rank in enumerate(ranks) if rank is not None)
         said = f"{{op}} gives values of rank {' and '.join(named)}"
         yield Relation(said, once=partial(_fixed_each, ranks))
+
+
+def rank_relations_of_lists(ops: tuple[str, ...]) -> Iterator[Relation]:
+    """What the lengths of lists say of the rank of the first operand."""
+    if all(op in _WINDOWED for op in ops):
+        for name, each in _PER_DIMENSION.items():
+            if all(name in operators()[op].attrs for op in ops):
+                numbers = "a number" if each == 1 else f"{each} numbers"
+                said = f"`{name}` of {{op}} has {numbers} for each dimension after the channels"
+                yield Relation(said, again=partial(_as_long_as, name, each, 2))
+    if set(ops) == {"onnx.Transpose"}:
+        said = "`perm` of {op} names each dimension once"
+        yield Relation(said, again=partial(_as_long_as, "perm", 1, 0))
+
+
+def _as_long_as(name: str, each: int, others: int, called: Called, facts: Facts) -> None:
+    """Add that a list has `each` numbers for a dimension, without the `others`."""
+    term, rank = called.attribute(name), Rank(called.operands[0])
+    lists = facts.of(term).allowed
+    if term not in facts.known or lists is None:
+        return
+    by_rank = {list_: len(list_) // each + others for list_ in lists if isinstance(list_, tuple)}
+    fit = {
+        list_: found
+        for list_, found in by_rank.items()
+        if len(list_) % each == 0 and found in facts.of(rank)
+    }
+    if by_rank and not fit:
+        first, of = next(iter(by_rank)), called.call.ops[0]
+        only = facts.of(rank).only()
+        beside = "" if only is None else f", and this has rank {only}"
+        if len(first) % each == 0:
+            facts.mismatch = (
+                f"`{name}` {list(first)} of `{of}` is for rank {by_rank[first]}{beside}"
+            )
+    facts.narrow(term, one_of(fit))
+    facts.narrow(rank, one_of(fit.values()))
 
 
 def _fixed_each(ranks: tuple[int | None, ...], called: Called, facts: Facts) -> None:

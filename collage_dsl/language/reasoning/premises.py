@@ -16,10 +16,14 @@ from collage_dsl.language.reasoning.inferred_relations import inferred_relations
 from collage_dsl.language.reasoning.inner_uses import taken_claims, use_claims
 from collage_dsl.language.reasoning.kinds_of_calls import named_in
 from collage_dsl.language.reasoning.layout_relations import layout_relations
+from collage_dsl.language.reasoning.lettered_relations import lettered_relations
 from collage_dsl.language.reasoning.list_relations import list_relations, lists_of
 from collage_dsl.language.reasoning.named_axes import named_axes
 from collage_dsl.language.reasoning.onnx_dtypes import onnx_dtype_relations
-from collage_dsl.language.reasoning.onnx_ranks import rank_relations_of_results
+from collage_dsl.language.reasoning.onnx_ranks import (
+    rank_relations_of_lists,
+    rank_relations_of_results,
+)
 from collage_dsl.language.reasoning.operand_relations import operand_relations
 from collage_dsl.language.reasoning.path_relations import path_claims
 from collage_dsl.language.reasoning.pattern_shape import may_be_there
@@ -79,10 +83,11 @@ MOST_CALLS = 40
 """Only this many conditions and calls are examined. The rest cannot make a finding wrong."""
 
 ALL_RELATIONS = (
+    lettered_relations,
     *(inferred_relations, dtype_relations, onnx_dtype_relations, rank_relations, named_axes),
     *(layout_relations, operand_relations, dimension_relations, axis_relations),
     *(picking_relations, image_relations, list_relations, slice_relations),
-    rank_relations_of_results,
+    *(rank_relations_of_results, rank_relations_of_lists),
 )
 """
 What operators say of their calls. What they say first is shown first, and what they say last is

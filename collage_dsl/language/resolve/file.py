@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -83,7 +83,8 @@ class FileChecker:
         specs = [(t, check_target(t, self.is_whole(t.span), scope, self.findings)) for t in targets]
         used_by_targets = {*scope.used, _BY_PLACEMENTS}
         proposing = {target.name.text: spec.rule for target, spec in specs if spec is not None}
-        placements = self.placements([target.name.text for target in targets], proposing)
+        fallbacks = {t.name.text for t, spec in specs if spec is not None and spec.fallback}
+        placements = self.placements([t.name.text for t in targets], proposing, fallbacks)
         for rule in written.values():
             if rule.name.text not in scope.checked and not rule.parameters:
                 scope.named(rule.name, 0)
@@ -103,10 +104,12 @@ class FileChecker:
         return Contents(found, tests, by_name, self.own())
 
     def placements(
-        self, targets: Sequence[str], rules: Mapping[str, FusionRule]
+        self, targets: Sequence[str], rules: Mapping[str, FusionRule], fallbacks: Collection[str]
     ) -> dict[str, tuple[Placement, ...]]:
         written = [item for item in self.file.items if isinstance(item, ast.Placement)]
-        return check_placements(written, targets, rules, self.broken, self.inner, self.findings)
+        return check_placements(
+            written, targets, rules, fallbacks, self.broken, self.inner, self.findings
+        )
 
     def exports(self) -> Exports:
         """The file's own definitions. Imported ones are not passed on."""

@@ -18,18 +18,20 @@ def check_placements(
     written: Iterable[ast.Placement],
     targets: Sequence[str],
     rules: Mapping[str, FusionRule],
+    fallbacks: Collection[str],
     broken: Collection[str],
     scope: PatternScope,
     findings: Findings,
 ) -> dict[str, tuple[Placement, ...]]:
     """
     The placements of a file by target, in file order. `rules` are those of the targets without
-    errors. `broken` has the targets with syntax
-    errors; a placement on one of them is not reported.
+    errors, and `fallbacks` those of them that promise a kernel for every operator. `broken` has the
+    targets with syntax errors; a placement on one of them is not reported.
     """
     found: dict[str, tuple[Placement, ...]] = {}
     refused: dict[str, frozenset[str]] = {}
     selected: dict[str | Selector, list[tuple[ast.Placement, Selector]]] = {}
+    forbidden: list[tuple[ast.Placement, tuple[str, ...]]] = []
     for item in written:
         _check_target(item.target, targets, broken, findings)
         selector = _selector(item.selector, scope, findings)
@@ -42,12 +44,16 @@ def check_placements(
             _check_effect(item, selector, rules[item.target.text], findings)
         if isinstance(selector, ByOperator):
             _check_left(item, selector.ops, rules, refused, findings)
+            if item.action == "forbid":
+                forbidden.append((item, selector.ops))
         elif item.action == "pin" and _is_of_all(selector):
             _check_others(item, rules, findings)
         for key in keys:
             selected.setdefault(key, []).append((item, selector))
         placement = Placement(item.action, selector, item.because)
         found[item.target.text] = (*found.get(item.target.text, ()), placement)
+    if rules.keys() == {*targets, *broken}:
+        _check_promises(forbidden, rules, fallbacks, findings)
     return found
 
 
@@ -159,6 +165,36 @@ def _check_left(
             hint = "each candidate of its rules has a call that is placed elsewhere: "
             hint += "select fewer calls"
             findings.warning("W0513", item.selector.span, message, hint)
+
+
+def _check_promises(
+    forbidden: Sequence[tuple[ast.Placement, tuple[str, ...]]],
+    rules: Mapping[str, FusionRule],
+    fallbacks: Collection[str],
+    findings: Findings,
+) -> None:
+    """Report operators that are forbidden on a `fallback` target, and that no other target runs."""
+    on: dict[str, set[str]] = {}
+    for item, ops in forbidden:
+        on.setdefault(item.target.text, set()).update(ops)
+    for item, ops in forbidden:
+        target = item.target.text
+        if target not in fallbacks:
+            continue
+        others = {name: rule for name, rule in rules.items() if name != target}
+        left = [
+            op
+            for op in ops
+            if not absent(rules[target], (op,))
+            and all(op in on.get(name, ()) or absent(rule, (op,)) for name, rule in others.items())
+        ]
+        if left:
+            which = "which is" if len(left) == 1 else "which are"
+            named = listed(left[:3], "and")
+            message = f"fallback target `{target}` does not cover {named}"
+            message += f", {which} forbidden on it"
+            hint = f"no other target of the file runs {named}: write one, or remove `fallback`"
+            findings.warning("W0530", item.selector.span, message, hint)
 
 
 def _selector(written: ast.Application, scope: PatternScope, findings: Findings) -> Selector | None:
