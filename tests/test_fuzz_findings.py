@@ -324,6 +324,48 @@ def test_constant_regions_are_aligned_by_the_rules_of_their_operator_set() -> No
     agrees(model, {"x": f32(2, 1, 3, 3)})
 
 
+def test_regions_are_scaled_before_half_a_pixel_is_taken_from_them() -> None:
+    model = parsed(
+        """(float[1,1,8,8] x, float[2,4] r) => (float[2,1,2,2] y) {
+          y = RoiAlign
+            <output_height = 2, output_width = 2, sampling_ratio = 1, spatial_scale = 4.0>
+            (x, r, i)
+        }""",
+        16,
+        i=np.array([0, 0]),
+    )
+    regions = np.array([[0.3, 0.2, 1.4, 1.1], [0.5, 0.9, 0.8, 1.7]], np.float32)
+
+    agrees(model, {"x": f32(1, 1, 8, 8), "r": regions})
+
+
+@pytest.mark.parametrize("reduction", ["ReduceSum", "ReduceProd", "ReduceL2"])
+def test_a_reduction_of_a_part_that_may_be_empty_starts_anyway(reduction: str) -> None:
+    model = parsed(
+        f"""(float[n,64] x) => (float[1,64] y, float[64,64] z) {{
+          part = Slice (x, first, last, first)
+          y = {reduction} (part, first)
+          turned = Transpose (part)
+          z = MatMul (turned, part)
+        }}""",
+        18,
+        first=np.array([0]),
+        last=np.array([-1]),
+    )
+
+    for size in (1, 2, 7):
+        agrees(model, {"x": f32(size, 64)})
+
+
+def test_a_product_over_no_elements_is_zero() -> None:
+    model = parsed(
+        "(float[5,0] x, float[0,64] w) => (float[5,64] y) { y = MatMul (x, w) }",
+        18,
+    )
+
+    agrees(model, {"x": f32(5, 0), "w": f32(0, 64)})
+
+
 def test_nothing_is_scattered_into_nothing() -> None:
     model = parsed(
         """(float[0,5] x, float[0,2] u) => (float[0,5] y) {

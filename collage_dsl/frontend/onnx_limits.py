@@ -155,10 +155,20 @@ _WITH_A_FUNCTION = frozenset({"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceSum
 
 _FIRST_OUTPUT_ONLY = frozenset({"BatchNormalization", "LayerNormalization", "MaxPool"})
 
+_COORDINATES = (
+    b"half_pixel",
+    b"pytorch_half_pixel",
+    b"align_corners",
+    b"asymmetric",
+    b"tf_half_pixel_for_nn",
+    b"tf_crop_and_resize",
+)
+"""All of a Resize but `half_pixel_symmetric`, which TVM's operators refuse as a kernel is made."""
+
 _ATTRIBUTES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "ConvTranspose": {"output_shape": ()},
     "IsInf": {"detect_negative": (1,), "detect_positive": (1,)},
-    "Resize": {"antialias": (0,)},
+    "Resize": {"antialias": (0,), "coordinate_transformation_mode": _COORDINATES},
     "RoiAlign": {"mode": (b"avg",)},
     "ScatterElements": {"reduction": (b"none", b"add", b"mul", b"min", b"max")},
     "ScatterND": {"reduction": (b"none", b"add", b"mul", b"min", b"max")},

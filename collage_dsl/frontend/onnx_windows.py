@@ -187,12 +187,37 @@ def upsample(site: Site) -> Value:
 
 
 def roi_align(site: Site) -> Value | None:
-    """TVM's operators, which have kernels for images of known sizes only."""
+    """
+    TVM's operators, which have kernels for images of known sizes only. TVM's converter takes half a
+    pixel from the regions before it scales them, so those of another scale are scaled here.
+    """
     if known_dims(static_dims(site.expr(0).ty)) is None:
         raise CannotConvertError("RoiAlign of an image whose sizes have names is not supported")
     if not all(site.attrs.get(name, 1) for name in ("output_height", "output_width")):
         raise CannotConvertError("RoiAlign to no elements is not supported")
-    return None
+    scale = site.attrs.get("spatial_scale", 1.0)
+    default = b"half_pixel" if site.scope.opset >= 16 else b"output_half_pixel"
+    mode = site.attrs.get("coordinate_transformation_mode", default)
+    return None if scale == 1 or mode != b"half_pixel" else _scaled_roi_align(site, scale)
+
+
+def _scaled_roi_align(site: Site, scale: float) -> Value:
+    emit, literal = site.scope.emit, site.scope.literal
+    x, regions, images = map(site.expr, range(3))
+    dtype = np.dtype(str(regions.ty.dtype.dtype))
+    scaled = emit(relax.op.multiply(regions, literal(np.asarray(scale, dtype))))
+    shifted = emit(relax.op.subtract(scaled, literal(np.asarray(0.5, dtype))))
+    column = emit(relax.op.astype(emit(relax.op.expand_dims(images, 1)), str(dtype)))
+    return relax.op.vision.roi_align(
+        x,
+        emit(relax.op.concat([column, shifted], 1)),
+        tuple(site.attrs.get(name, 1) for name in ("output_height", "output_width")),
+        spatial_scale=1.0,
+        sample_ratio=site.attrs.get("sampling_ratio", 0),
+        aligned=True,
+        layout="NCHW",
+        mode="avg",
+    )
 
 
 def grid_sample(site: Site) -> Value | None:
