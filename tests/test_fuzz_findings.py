@@ -366,6 +366,57 @@ def test_a_product_over_no_elements_is_zero() -> None:
     agrees(model, {"x": f32(5, 0), "w": f32(0, 64)})
 
 
+def test_a_cubic_grid_sample_with_reflection_is_kept() -> None:
+    model = parsed(
+        """(float[1,1,4,4] x, float[1,2,2,2] g) => (float[1,1,2,2] y) {
+          y = GridSample <mode = "cubic", padding_mode = "reflection"> (x, g)
+        }""",
+        20,
+    )
+
+    agrees(model, {"x": f32(1, 1, 4, 4), "g": f32(1, 2, 2, 2)})
+
+
+def test_an_einsum_over_sizes_of_different_names_is_kept() -> None:
+    """One of them may be 1, which counts as the other one: TVM would read more than there is."""
+    model = parsed(
+        """(float[n,4] x, float[k,4] y) => (float[p,4] z) {
+          z = Einsum <equation = "bi, bi -> bi"> (x, y)
+        }""",
+        17,
+    )
+
+    assert [each.op for each in collage.from_onnx(model).nodes if each.is_call] == ["onnx.Einsum"]
+    agrees(model, {"x": f32(3, 4), "y": f32(3, 4)})
+
+
+@pytest.mark.parametrize("equation", ["bij,bjk->bik", "...ij,...jk", "bij,bjj->i"])
+def test_an_einsum_of_any_size_runs_in_both_targets(equation: str) -> None:
+    model = parsed("(float[n,4,4] x, float[n,4,4] y) => (z) { z = Abs (e) }", 17)
+    made = onnx.helper.make_node("Einsum", ["x", "y"], ["e"], equation=equation)
+    model.graph.node.insert(0, made)
+    calls = [each.op for each in collage.from_onnx(model).nodes if each.is_call]
+
+    assert calls == ["einsum", "abs"]
+    agrees(model, {"x": f32(2, 4, 4), "y": f32(2, 4, 4)})
+
+
+def test_bounds_that_are_computed_limit_as_constant_ones_do() -> None:
+    model = parsed(
+        """(float[3,4] x, float low, float high) => (float[3,4] y, float[3,4] z) {
+          y = Clip (x, low, high)
+          z = Clip (x, , high)
+        }""",
+        17,
+    )
+    calls = {each.op for each in collage.from_onnx(model).nodes if each.is_call}
+
+    assert calls == {"isnan", "where", "maximum", "minimum"}
+    for low, high in ((-0.5, 0.5), (0.5, -0.5), (np.nan, 0.1)):
+        bounds = {"low": np.array(low, np.float32), "high": np.array(high, np.float32)}
+        agrees(model, {"x": f32(3, 4), **bounds})
+
+
 def test_nothing_is_scattered_into_nothing() -> None:
     model = parsed(
         """(float[0,5] x, float[0,2] u) => (float[0,5] y) {

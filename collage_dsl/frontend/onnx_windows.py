@@ -221,7 +221,13 @@ def _scaled_roi_align(site: Site, scale: float) -> Value:
 
 
 def grid_sample(site: Site) -> Value | None:
-    """TVM's operator, which has kernels for images of known sizes only."""
+    """
+    TVM's operator, which has kernels for images of known sizes only. Its code for cubes of places
+    that are reflected grows so much that it takes minutes to compile.
+    """
+    is_cubic = site.attrs.get("mode") in (b"cubic", b"bicubic")
+    if is_cubic and site.attrs.get("padding_mode") == b"reflection":
+        raise CannotConvertError("a cubic GridSample with reflection is not supported")
     if known_dims(static_dims(site.expr(0).ty)[2:]) is None:
         raise CannotConvertError("GridSample of an image whose sizes have names is not supported")
     if len({str(site.expr(place).ty.dtype.dtype) for place in (0, 1)}) > 1:
