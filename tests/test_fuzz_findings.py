@@ -366,6 +366,74 @@ def test_a_product_over_no_elements_is_zero() -> None:
     agrees(model, {"x": f32(5, 0), "w": f32(0, 64)})
 
 
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_an_image_of_any_size_gets_the_size_of_another_one(mode: str) -> None:
+    model = parsed(
+        f"""(float[n,2,h,w] x, float[n,2,5,7] other) => (float[n,2,5,7] y) {{
+          first = Shape <end = 2> (x)
+          last = Shape <start = 2> (other)
+          sizes = Concat <axis = 0> (first, last)
+          resized = Resize <mode = "{mode}"> (x, , , sizes)
+          y = Add (resized, other)
+        }}""",
+        17,
+    )
+
+    assert [node.op for node in collage.from_onnx(model).nodes if node.is_call] == [
+        "image.resize2d",
+        "add",
+    ]
+    for n, h, w in ((1, 3, 4), (2, 1, 1), (3, 8, 7)):
+        agrees(model, {"x": f32(n, 2, h, w), "other": f32(n, 2, 5, 7)})
+
+
+def test_the_nearest_element_of_an_image_of_any_size_is_that_of_onnxruntime() -> None:
+    model = parsed(
+        """(float[n,1,h,w] x, float[n,1,p,q] other) => (float[n,1,p,q] y) {
+          first = Shape <end = 2> (x)
+          last = Shape <start = 2> (other)
+          sizes = Concat <axis = 0> (first, last)
+          y = Resize (x, , , sizes)
+        }""",
+        17,
+    )
+
+    for h, w in ((3, 4), (8, 3), (7, 7)):
+        agrees(model, {"x": f32(1, 1, h, w), "other": f32(1, 1, 7, 5)})
+
+
+@pytest.mark.parametrize(("mode", "across"), [("linear", 3), ("nearest", 4)])
+def test_an_image_of_any_size_is_scaled_by_whole_numbers(mode: str, across: int) -> None:
+    model = parsed(
+        f"""(float[1,2,h,w] x) => (float[1,2,p,q] y) {{
+          y = Resize <mode = "{mode}"> (x, , scales)
+        }}""",
+        17,
+        scales=np.array([1, 1, 2, across], np.float32),
+    )
+
+    assert [node.op for node in collage.from_onnx(model).nodes if node.is_call] == [
+        "image.resize2d"
+    ]
+    agrees(model, {"x": f32(1, 2, 4, 3)})
+
+
+def test_corners_of_an_image_with_a_size_of_1_are_aligned() -> None:
+    model = parsed(
+        """(float[1,2,3,4] x, float[1,2,h,w] other) => (float[1,2,h,w] y) {
+          first = Shape <end = 2> (x)
+          last = Shape <start = 2> (other)
+          sizes = Concat <axis = 0> (first, last)
+          y = Resize <mode = "linear", coordinate_transformation_mode = "align_corners">
+            (x, , , sizes)
+        }""",
+        17,
+    )
+
+    for h, w in ((1, 1), (5, 7)):
+        agrees(model, {"x": f32(1, 2, 3, 4), "other": f32(1, 2, h, w)})
+
+
 def test_a_cubic_grid_sample_with_reflection_is_kept() -> None:
     model = parsed(
         """(float[1,1,4,4] x, float[1,2,2,2] g) => (float[1,1,2,2] y) {

@@ -1,10 +1,12 @@
 """Convert ONNX operators on images: pooling, padding, resizing."""
 
 from collections.abc import Mapping, Sequence
+from operator import mul
 from typing import Any
 
 import numpy as np
-from tvm import relax
+import tvm_ffi
+from tvm import relax, tirx
 
 from collage_dsl.frontend.errors import CannotConvertError, WrongNodeError
 from collage_dsl.frontend.onnx_site import Site, Value, known_dims, static_dims
@@ -238,15 +240,23 @@ def grid_sample(site: Site) -> Value | None:
 def resize(site: Site) -> Value | None:
     """
     TVM's operator, except by scales that give fractional sizes, for it takes the scales of the
-    rounded sizes; by scales of sizes with names; and of batches and channels.
+    rounded sizes; by scales of sizes with names; and of batches and channels. TVM's converter takes
+    numbers for sizes only.
     """
     dims = static_dims(site.expr(0).ty)
     rank = len(dims)
+    if site.scope.opset >= 11 and site.constant(3) is None and (wanted := site.sizes(3)):
+        return _resized(site, wanted)
     axes = site.attrs.get("axes", range(rank)) if site.scope.opset >= 18 else range(rank)
     place = 1 if site.scope.opset < 11 else 2
     scales = site.constant(place) if site.has(place) else None
     if scales is not None and scales.size:
         factors = dict(zip((axis % rank for axis in axes), scales.tolist(), strict=True))
+        if None in dims[2:] and all(factor == int(factor) for factor in factors.values()):
+            whole = [int(factors.get(axis, 1)) for axis in range(rank)]
+            shape = site.expr(0).ty.shape.values
+            is_exact = all(factor & (factor - 1) == 0 for factor in whole)
+            return _resized(site, list(map(mul, shape, whole)), is_exact=is_exact)
         results = [_scaled(size, factors.get(axis, 1.0), axis) for axis, size in enumerate(dims)]
     elif (sizes := site.constant(3)) is not None:
         given = dict(zip((axis % rank for axis in axes), sizes.tolist(), strict=True))
@@ -256,6 +266,48 @@ def resize(site: Site) -> Value | None:
     if results[:2] != dims[:2]:
         raise CannotConvertError("Resize of batches or channels is not supported")
     return None
+
+
+_LIKE_TVM = {"cubic_coeff_a": "cubic_alpha", "exclude_outside": "cubic_exclude"}
+
+
+def _resized(site: Site, wanted: Sequence[Any], *, is_exact: bool = False) -> Value:
+    """
+    An image of sizes that follow from dimensions of inputs. For sizes with names, TVM computes
+    places by rounded ratios unless `is_exact`. This may turn the nearest element to another
+    one, and aligned corners of a size of 1 to NaN.
+    """
+    x, attrs = site.expr(0), site.attrs
+    mode, coordinates, rounding = (
+        attrs.get(name, default).decode()
+        for name, default in (
+            ("mode", b"nearest"),
+            ("coordinate_transformation_mode", b"half_pixel"),
+            ("nearest_mode", b"round_prefer_floor"),
+        )
+    )
+    policy = attrs.get("keep_aspect_ratio_policy", b"stretch")
+    is_usual = policy == b"stretch" and coordinates != "tf_crop_and_resize"
+    has_names = None in static_dims(x.ty)[2:] or not all(isinstance(s, int) for s in wanted[2:])
+    is_rounded = mode == "nearest" and not is_exact
+    if has_names and (is_rounded or coordinates == "align_corners"):
+        raise CannotConvertError("Resize to the nearest or to corners of named sizes is not exact")
+    if not is_usual or x.ty.ndim != 4 or len(wanted) != 4:
+        raise CannotConvertError(
+            "a Resize but of whole images to sizes with names is not supported"
+        )
+    sizes = [tirx.IntImm("int64", size) if isinstance(size, int) else size for size in wanted]
+    if not all(map(tvm_ffi.structural_equal, sizes[:2], x.ty.shape.values[:2])):
+        raise CannotConvertError("Resize of batches or channels is not supported")
+    return relax.op.image.resize2d(
+        x,
+        relax.ShapeExpr(sizes[2:]),
+        layout="NCHW",
+        method={"nearest": "nearest_neighbor"}.get(mode, mode),
+        coordinate_transformation_mode=coordinates,
+        rounding_method=rounding,
+        **{theirs: attrs[ours] for ours, theirs in _LIKE_TVM.items() if ours in attrs},
+    )
 
 
 def _scaled(size: int | None, scale: float, axis: int) -> int | None:
