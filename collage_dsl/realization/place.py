@@ -120,7 +120,7 @@ def _stays_a_tensor(user: Node, number: Node) -> bool:
     if not isinstance(number.type, TensorType) or "int" not in str(number.type.dtype):
         return False
     is_quotient = user.op in ("divide", "floor_divide")
-    return user.op == "power" or (is_quotient and not np.any(number.value))
+    return user.op == "power" or (is_quotient and not np.asarray(number.value).any())
 
 
 def kept_composites(candidate: CandidateKernel, backend: Backend) -> tuple[Composite, ...]:
