@@ -9,7 +9,7 @@ from onnx import helper, numpy_helper
 
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.frontend.onnx import from_onnx
-from collage_dsl.graph import CandidateKernel, SubGraph, Toolchain
+from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
@@ -41,7 +41,11 @@ def node(op: str, inputs: str, output: str = "y", **attributes: Any) -> onnx.Nod
 
 def one_kernel(model: onnx.ModelProto, cores: int = 1) -> ModelExecutable:
     """All calls of the model in one native kernel."""
-    graph = from_onnx(model)
+    return one_kernel_of(from_onnx(model), cores)
+
+
+def one_kernel_of(graph: Graph, cores: int = 1) -> ModelExecutable:
+    """All calls of a graph in one native kernel."""
     toolchain = Toolchain("native", options={"num_cores": cores})
     kernel = CandidateKernel(graph, SubGraph(graph.calls), toolchain)
     module = realize(graph, [kernel], lambda _: Tvm())

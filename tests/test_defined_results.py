@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from tests.one_kernel import Array, node, one_kernel, onnx_model
+from collage_dsl.frontend.from_relax import from_relax
+from tests.one_kernel import Array, node, one_kernel, one_kernel_of, onnx_model
 from tests.test_index_checks import relax_machine
 
 SIGNED = ("int8", "int16", "int32", "int64")
@@ -183,6 +184,34 @@ def test_a_power_of_integers_is_rounded_toward_zero_and_limited(dtype: str) -> N
 
     expected = [8, 9, -8, 1, 1, -1, 0, 10**9, 0, most, 0, most]
     np.testing.assert_array_equal(actual, np.array(expected, dtype))
+
+
+@pytest.mark.parametrize("operands", ["x two", "two x"])
+def test_a_power_of_integers_with_a_number_is_a_native_kernel(operands: str) -> None:
+    x = np.array([0, 1, 2, 3, 7], np.int32)
+    inputs = {"x": x}
+    model = onnx_model([node("Pow", operands)], inputs, {"two": np.array(2, np.int32)})
+
+    actual = one_kernel(model).run(inputs)["y"]
+
+    np.testing.assert_array_equal(actual, x**2 if operands == "x two" else 2**x)
+
+
+@pytest.mark.parametrize("name", ["divide", "floor_divide"])
+def test_a_division_by_the_number_zero_is_a_native_kernel(name: str) -> None:
+    from tvm import relax
+
+    builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((3,), "int32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            quotient = builder.emit(getattr(relax.op, name)(x, relax.const(0, "int32")))
+            result = builder.emit_output(quotient)
+        builder.emit_func_output(result)
+    graph = from_relax(builder.get(), "main")
+
+    (actual,) = one_kernel_of(graph).run({"x": np.array([-5, 0, 7], np.int32)}).values()
+
+    np.testing.assert_array_equal(actual, [0, 0, 0])
 
 
 @pytest.mark.parametrize("cores", [1, 2])

@@ -141,6 +141,13 @@ def test_what_tvm_would_compute_otherwise_is_kept() -> None:
     infinite = node("IsInf", "x", "y", detect_negative=0)
 
     assert operators(given) == ["onnx.Resize"]
+    symmetric = "half_pixel_symmetric"
+    wanted = node("Resize", "x '' '' sizes", "y", coordinate_transformation_mode=symmetric)
+    wanted.input[:] = ["x", "", "", "sizes"]
+    sizes = {"sizes": np.array([1, 1, 6, 3])}
+    assert operators(model([wanted], {"x": (1, 1, 4, 4)}, ["y"], sizes, opset=19)) == [
+        "onnx.Resize"
+    ]
     infinity = model([infinite], {"x": (4,)}, ["y"])
     infinity.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.BOOL
     assert operators(infinity) == ["onnx.IsInf"]

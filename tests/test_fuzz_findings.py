@@ -324,6 +324,167 @@ def test_constant_regions_are_aligned_by_the_rules_of_their_operator_set() -> No
     agrees(model, {"x": f32(2, 1, 3, 3)})
 
 
+def test_regions_are_scaled_before_half_a_pixel_is_taken_from_them() -> None:
+    model = parsed(
+        """(float[1,1,8,8] x, float[2,4] r) => (float[2,1,2,2] y) {
+          y = RoiAlign
+            <output_height = 2, output_width = 2, sampling_ratio = 1, spatial_scale = 4.0>
+            (x, r, i)
+        }""",
+        16,
+        i=np.array([0, 0]),
+    )
+    regions = np.array([[0.3, 0.2, 1.4, 1.1], [0.5, 0.9, 0.8, 1.7]], np.float32)
+
+    agrees(model, {"x": f32(1, 1, 8, 8), "r": regions})
+
+
+@pytest.mark.parametrize("reduction", ["ReduceSum", "ReduceProd", "ReduceL2"])
+def test_a_reduction_of_a_part_that_may_be_empty_starts_anyway(reduction: str) -> None:
+    model = parsed(
+        f"""(float[n,64] x) => (float[1,64] y, float[64,64] z) {{
+          part = Slice (x, first, last, first)
+          y = {reduction} (part, first)
+          turned = Transpose (part)
+          z = MatMul (turned, part)
+        }}""",
+        18,
+        first=np.array([0]),
+        last=np.array([-1]),
+    )
+
+    for size in (1, 2, 7):
+        agrees(model, {"x": f32(size, 64)})
+
+
+def test_a_product_over_no_elements_is_zero() -> None:
+    model = parsed(
+        "(float[5,0] x, float[0,64] w) => (float[5,64] y) { y = MatMul (x, w) }",
+        18,
+    )
+
+    agrees(model, {"x": f32(5, 0), "w": f32(0, 64)})
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_an_image_of_any_size_gets_the_size_of_another_one(mode: str) -> None:
+    model = parsed(
+        f"""(float[n,2,h,w] x, float[n,2,5,7] other) => (float[n,2,5,7] y) {{
+          first = Shape <end = 2> (x)
+          last = Shape <start = 2> (other)
+          sizes = Concat <axis = 0> (first, last)
+          resized = Resize <mode = "{mode}"> (x, , , sizes)
+          y = Add (resized, other)
+        }}""",
+        17,
+    )
+
+    assert [node.op for node in collage.from_onnx(model).nodes if node.is_call] == [
+        "image.resize2d",
+        "add",
+    ]
+    for n, h, w in ((1, 3, 4), (2, 1, 1), (3, 8, 7)):
+        agrees(model, {"x": f32(n, 2, h, w), "other": f32(n, 2, 5, 7)})
+
+
+def test_the_nearest_element_of_an_image_of_any_size_is_that_of_onnxruntime() -> None:
+    model = parsed(
+        """(float[n,1,h,w] x, float[n,1,p,q] other) => (float[n,1,p,q] y) {
+          first = Shape <end = 2> (x)
+          last = Shape <start = 2> (other)
+          sizes = Concat <axis = 0> (first, last)
+          y = Resize (x, , , sizes)
+        }""",
+        17,
+    )
+
+    for h, w in ((3, 4), (8, 3), (7, 7)):
+        agrees(model, {"x": f32(1, 1, h, w), "other": f32(1, 1, 7, 5)})
+
+
+@pytest.mark.parametrize(("mode", "across"), [("linear", 3), ("nearest", 4)])
+def test_an_image_of_any_size_is_scaled_by_whole_numbers(mode: str, across: int) -> None:
+    model = parsed(
+        f"""(float[1,2,h,w] x) => (float[1,2,p,q] y) {{
+          y = Resize <mode = "{mode}"> (x, , scales)
+        }}""",
+        17,
+        scales=np.array([1, 1, 2, across], np.float32),
+    )
+
+    assert [node.op for node in collage.from_onnx(model).nodes if node.is_call] == [
+        "image.resize2d"
+    ]
+    agrees(model, {"x": f32(1, 2, 4, 3)})
+
+
+def test_corners_of_an_image_with_a_size_of_1_are_aligned() -> None:
+    model = parsed(
+        """(float[1,2,3,4] x, float[1,2,h,w] other) => (float[1,2,h,w] y) {
+          first = Shape <end = 2> (x)
+          last = Shape <start = 2> (other)
+          sizes = Concat <axis = 0> (first, last)
+          y = Resize <mode = "linear", coordinate_transformation_mode = "align_corners">
+            (x, , , sizes)
+        }""",
+        17,
+    )
+
+    for h, w in ((1, 1), (5, 7)):
+        agrees(model, {"x": f32(1, 2, 3, 4), "other": f32(1, 2, h, w)})
+
+
+def test_a_cubic_grid_sample_with_reflection_is_kept() -> None:
+    model = parsed(
+        """(float[1,1,4,4] x, float[1,2,2,2] g) => (float[1,1,2,2] y) {
+          y = GridSample <mode = "cubic", padding_mode = "reflection"> (x, g)
+        }""",
+        20,
+    )
+
+    agrees(model, {"x": f32(1, 1, 4, 4), "g": f32(1, 2, 2, 2)})
+
+
+def test_an_einsum_over_sizes_of_different_names_is_kept() -> None:
+    """One of them may be 1, which counts as the other one: TVM would read more than there is."""
+    model = parsed(
+        """(float[n,4] x, float[k,4] y) => (float[p,4] z) {
+          z = Einsum <equation = "bi, bi -> bi"> (x, y)
+        }""",
+        17,
+    )
+
+    assert [each.op for each in collage.from_onnx(model).nodes if each.is_call] == ["onnx.Einsum"]
+    agrees(model, {"x": f32(3, 4), "y": f32(3, 4)})
+
+
+@pytest.mark.parametrize("equation", ["bij,bjk->bik", "...ij,...jk", "bij,bjj->i"])
+def test_an_einsum_of_any_size_runs_in_both_targets(equation: str) -> None:
+    model = parsed("(float[n,4,4] x, float[n,4,4] y) => (z) { z = Abs (e) }", 17)
+    made = onnx.helper.make_node("Einsum", ["x", "y"], ["e"], equation=equation)
+    model.graph.node.insert(0, made)
+    calls = [each.op for each in collage.from_onnx(model).nodes if each.is_call]
+
+    assert calls == ["einsum", "abs"]
+    agrees(model, {"x": f32(2, 4, 4), "y": f32(2, 4, 4)})
+
+
+def test_bounds_that_are_computed_limit_as_constant_ones_do() -> None:
+    model = parsed(
+        """(float[3,4] x, float low, float high) => (float[3,4] y, float[3,4] z) {
+          y = Clip (x, low, high)
+          z = Clip (x, , high)
+        }""",
+        17,
+    )
+    calls = {each.op for each in collage.from_onnx(model).nodes if each.is_call}
+
+    assert calls == {"isnan", "where", "maximum", "minimum"}
+    for low, high in ((-0.5, 0.5), (0.5, -0.5), (np.nan, 0.1)):
+        bounds = {"low": np.array(low, np.float32), "high": np.array(high, np.float32)}
+        agrees(model, {"x": f32(3, 4), **bounds})
+
+
 def test_nothing_is_scattered_into_nothing() -> None:
     model = parsed(
         """(float[0,5] x, float[0,2] u) => (float[0,5] y) {

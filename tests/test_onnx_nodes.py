@@ -520,3 +520,26 @@ def test_an_attention_of_packed_values_matches_a_pattern_of_so_many_operands() -
     found = collage.propose(graph, collage.load(text=text)["lib"])
 
     assert [set(each.nodes) for each in found] == [{"y"}]
+
+
+def test_a_node_that_takes_sizes_is_timed_with_those_of_the_model(tmp_path: Path) -> None:
+    """Random ones would be refused. Its operator set is older than that of what is written."""
+    text = """<ir_version: 8, opset_import: ["": 17]>
+    g (float[n,2,3,4] x, float[n,2,h,w] other) => (float[n,2,h,w] y) {
+      first = Shape <end = 2> (x)
+      last = Shape <start = 2> (other)
+      sizes = Concat <axis = 0> (first, last)
+      resized = Resize <mode = "linear", coordinate_transformation_mode = "align_corners">
+        (x, , , sizes)
+      y = Add (resized, other)
+    }"""
+    store = tmp_path / "costs.sqlite"
+    options: Any = {"cost": ["analytic"], "race_seconds": 0.01, "plans": 1, "store": store}
+    x, other = np.ones((2, 2, 3, 4), np.float32), np.ones((2, 2, 5, 6), np.float32)
+
+    compiled = collage.compile(onnx.parser.parse_model(text), ["onnxruntime"], **options)
+
+    assert [kernel.label for kernel in compiled.plan.kernels] == [
+        "shape_to_tensor+onnx.Resize+onnx.Add"
+    ]
+    np.testing.assert_allclose(compiled.run({"x": x, "other": other})["y"], x[0, 0, 0, 0] + other)

@@ -118,6 +118,9 @@ def binary() -> Iterator[tuple[str, Case]]:
         yield name, Case(operator(name), (mask(4, 5), mask(5)))
     for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
         yield name, Case(operator(name), (i64(99, 4, 5), i64(99, 5)))
+    for direction in ("left_shift", "right_shift"):
+        bits = i64(99, 4, 5).astype(np.uint8), i64(7, 5).astype(np.uint8)
+        yield direction, Case(operator(direction), bits)
     yield "power", Case(op.power, (positive(3, 4), f32(4)))
     yield "where", Case(op.where, (mask(3, 1), f32(3, 4), f32(4)))
     yield "clip", Case(lambda x: op.clip(x, -0.5, 0.5), (f32(3, 4),))
@@ -319,6 +322,7 @@ def reductions() -> Iterator[tuple[str, Case]]:
 
 def arrangements() -> Iterator[tuple[str, Case]]:
     x = f32(2, 3, 4)
+    yield "eye_like", Case(lambda x: op.eye_like(x, 1, "float32"), (f32(3, 5),))
     yield "permute_dims", Case(lambda x: op.permute_dims(x, [2, 0, 1]), (x,))
     yield "permute_reversed", Case(lambda x: op.permute_dims(x), (x,))
     yield "reshape", Case(lambda x: op.reshape(x, (4, -1)), (x,))
@@ -389,6 +393,33 @@ def picks() -> Iterator[tuple[str, Case]]:
     )
 
 
+def samplings() -> Iterator[tuple[str, Case]]:
+    image, places = f32(2, 3, 5, 6), f32(2, 2, 4, 3)
+    for method in ("nearest", "bilinear"):
+        for aligned in (False, True):
+            yield (
+                f"grid_sample_{method}_{aligned}",
+                Case(
+                    lambda x, g, m=method, a=aligned: op.image.grid_sample(
+                        x, g, m, padding_mode="border", align_corners=a
+                    ),
+                    (image, places),
+                ),
+            )
+    corners = np.array([[0.3, 0.2, 2.4, 2.1], [1.5, 0.9, 1.8, 2.7]], np.float32)
+    regions = np.concatenate([np.array([[1], [0]], np.float32), corners], axis=1)
+    for aligned in (False, True):
+        yield (
+            f"roi_align_{aligned}",
+            Case(
+                lambda x, r, a=aligned: op.vision.roi_align(
+                    x, r, (2, 3), spatial_scale=2.0, sample_ratio=1, aligned=a
+                ),
+                (image, regions),
+            ),
+        )
+
+
 def resizings() -> Iterator[tuple[str, Case]]:
     image = f32(1, 2, 5, 6)
     for coordinates in ("half_pixel", "align_corners", "asymmetric"):
@@ -443,6 +474,7 @@ CASES: Mapping[str, Case] = {
         arrangements,
         picks,
         resizings,
+        samplings,
     )
     for name, case in group()
 }

@@ -30,8 +30,11 @@ BACKEND = OnnxRuntime()
 
 # ---- Every operator ----
 
-ALL = tuple(name for name, case in CASES.items() if name != "pixel_shuffle")
-"""TVM 0.27 crashes where it looks for the type of a pixel shuffle of symbolic channels."""
+ALL = tuple(n for n in CASES if not n.startswith(("pixel_shuffle", "grid_sample", "roi_align")))
+"""
+TVM 0.27 crashes where it looks for the type of a pixel shuffle of symbolic channels. The places and
+regions of samplings have a fixed number of coordinates, as large as another size of the case.
+"""
 
 REFUSED: Mapping[str, str] = {
     "adaptive_divides": "dimension 2 of operand 0 is not known",

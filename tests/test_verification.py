@@ -300,6 +300,21 @@ def test_a_kernel_that_cannot_be_compared_is_counted(monkeypatch: pytest.MonkeyP
     ]
 
 
+def test_a_kernel_that_needs_only_the_shape_of_what_it_takes_is_compared() -> None:
+    text = """<ir_version: 9, opset_import: ["": 20]> g (float[2,4] x) => (float[2,4] y) {
+      e = Exp (x)
+      one = EyeLike <k = 1> (e)
+      y = Add (e, one)
+    }"""
+
+    verification = compiled(onnx.parser.parse_model(text)).report.verification
+
+    assert verification is not None
+    assert verification.passed
+    assert verification.kernels == 3
+    assert not verification.unchecked
+
+
 # Kernels that run nothing.
 
 

@@ -83,8 +83,6 @@ def limit(
         return "TVM has no kernel of NonMaxSuppression that gives only what is found"
     if node.op_type == "Split" and _has_empty_part(node, constant, dims):
         return "parts of no elements are not supported"
-    if node.op_type == "Einsum" and any(dims(name) is None for name in node.input):
-        return "sums of products over axes of unknown sizes are not supported"
     if node.op_type == "Slice" and _is_nothing(node, constant, dims):
         return "a slice of no elements is not supported"
     attrs = attributes(node)
@@ -158,10 +156,20 @@ _WITH_A_FUNCTION = frozenset({"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceSum
 
 _FIRST_OUTPUT_ONLY = frozenset({"BatchNormalization", "LayerNormalization", "MaxPool"})
 
+_COORDINATES = (
+    b"half_pixel",
+    b"pytorch_half_pixel",
+    b"align_corners",
+    b"asymmetric",
+    b"tf_half_pixel_for_nn",
+    b"tf_crop_and_resize",
+)
+"""All of a Resize but `half_pixel_symmetric`, which TVM's operators refuse as a kernel is made."""
+
 _ATTRIBUTES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "ConvTranspose": {"output_shape": ()},
     "IsInf": {"detect_negative": (1,), "detect_positive": (1,)},
-    "Resize": {"antialias": (0,)},
+    "Resize": {"antialias": (0,), "coordinate_transformation_mode": _COORDINATES},
     "RoiAlign": {"mode": (b"avg",)},
     "ScatterElements": {"reduction": (b"none", b"add", b"mul", b"min", b"max")},
     "ScatterND": {"reduction": (b"none", b"add", b"mul", b"min", b"max")},

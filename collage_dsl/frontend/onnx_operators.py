@@ -5,14 +5,15 @@ TVM's converter is used for an operator that is not in `CANONICAL`.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 import onnx
-from tvm import relax
+import tvm_ffi
+from tvm import relax, tirx
 
 from collage_dsl.frontend.errors import CannotConvertError, WrongNodeError
 from collage_dsl.frontend.onnx_indices import (
@@ -80,7 +81,7 @@ def clip(site: Site) -> Value | None:
     else:
         arrays = site.constant(1), site.constant(2)
         if any(site.has(place) and arrays[place - 1] is None for place in (1, 2)):
-            return None
+            return _clip_to_computed(site)
         low, high = (None if array is None else array.item() for array in arrays)
     dtype = str(x.ty.dtype.dtype)
     if low is not None and high is not None and low <= high:
@@ -91,6 +92,49 @@ def clip(site: Site) -> Value | None:
     if low is not None:
         return relax.op.nn.relu(x) if low == 0 else relax.op.maximum(x, relax.const(low, dtype))
     return x if high is None else relax.op.minimum(x, relax.const(high, dtype))
+
+
+def _clip_to_computed(site: Site) -> Value:
+    """`maximum` and `minimum`. A bound that is NaN is none, as in onnxruntime."""
+    result, emit = site.expr(0), site.scope.emit
+    for place, operator, none in (
+        (1, relax.op.maximum, -math.inf),
+        (2, relax.op.minimum, math.inf),
+    ):
+        if site.has(place):
+            bound = site.expr(place)
+            if layout_of(site.expr(0).ty) is not None:
+                is_none = emit(relax.op.isnan(bound))
+                limit = relax.const(none, str(bound.ty.dtype.dtype))
+                bound = emit(relax.op.where(is_none, limit, bound))
+            result = emit(operator(result, bound))
+    return result
+
+
+def einsum(site: Site) -> Value:
+    """
+    TVM's operator, which libraries have too; TVM's converter makes a function of TIR. TVM takes as
+    many elements of each operand as the largest size of a letter, so named sizes must be equal.
+    """
+    equation = site.attrs["equation"].decode().replace(" ", "")
+    operands = [site.expr(place) for place in range(len(site.node.input))]
+    sizes: dict[str, Any] = {}
+    for term, operand in zip(equation.partition("->")[0].split(","), operands, strict=True):
+        for letter, size in _lettered(term, operand.ty):
+            known = sizes.setdefault(letter, size)
+            are_numbers = isinstance(known, tirx.IntImm) and isinstance(size, tirx.IntImm)
+            if not are_numbers and not tvm_ffi.structural_equal(known, size):
+                raise CannotConvertError("an Einsum over sizes that may differ is not supported")
+    return relax.op.einsum(relax.Tuple(operands), equation)
+
+
+def _lettered(term: str, type_: Any) -> Iterator[tuple[str, Any]]:
+    """Each letter of an operand and its size. The axes of an ellipsis are digits, the last is 9."""
+    if not isinstance(type_.shape, relax.ShapeExpr):
+        raise CannotConvertError("an Einsum of tensors of unknown sizes is not supported")
+    dims = list(type_.shape.values)
+    others = len(dims) - len(term.replace("...", ""))
+    return zip(term.replace("...", "0123456789"[10 - others :]), dims, strict=True)
 
 
 def softmax(operator: Callable[..., Any], site: Site) -> Value:
@@ -267,6 +311,7 @@ CANONICAL: Mapping[str, Converter] = {
     "CumSum": cumulated,
     "Div": divide,
     "DynamicQuantizeLinear": dynamic_quantize,
+    "Einsum": einsum,
     "Flatten": flatten,
     "Gather": gather,
     "GatherElements": gather_elements,

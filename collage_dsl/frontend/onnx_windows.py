@@ -1,10 +1,12 @@
 """Convert ONNX operators on images: pooling, padding, resizing."""
 
 from collections.abc import Mapping, Sequence
+from operator import mul
 from typing import Any
 
 import numpy as np
-from tvm import relax
+import tvm_ffi
+from tvm import relax, tirx
 
 from collage_dsl.frontend.errors import CannotConvertError, WrongNodeError
 from collage_dsl.frontend.onnx_site import Site, Value, known_dims, static_dims
@@ -187,16 +189,47 @@ def upsample(site: Site) -> Value:
 
 
 def roi_align(site: Site) -> Value | None:
-    """TVM's operators, which have kernels for images of known sizes only."""
+    """
+    TVM's operators, which have kernels for images of known sizes only. TVM's converter takes half a
+    pixel from the regions before it scales them, so those of another scale are scaled here.
+    """
     if known_dims(static_dims(site.expr(0).ty)) is None:
         raise CannotConvertError("RoiAlign of an image whose sizes have names is not supported")
     if not all(site.attrs.get(name, 1) for name in ("output_height", "output_width")):
         raise CannotConvertError("RoiAlign to no elements is not supported")
-    return None
+    scale = site.attrs.get("spatial_scale", 1.0)
+    default = b"half_pixel" if site.scope.opset >= 16 else b"output_half_pixel"
+    mode = site.attrs.get("coordinate_transformation_mode", default)
+    return None if scale == 1 or mode != b"half_pixel" else _scaled_roi_align(site, scale)
+
+
+def _scaled_roi_align(site: Site, scale: float) -> Value:
+    emit, literal = site.scope.emit, site.scope.literal
+    x, regions, images = map(site.expr, range(3))
+    dtype = np.dtype(str(regions.ty.dtype.dtype))
+    scaled = emit(relax.op.multiply(regions, literal(np.asarray(scale, dtype))))
+    shifted = emit(relax.op.subtract(scaled, literal(np.asarray(0.5, dtype))))
+    column = emit(relax.op.astype(emit(relax.op.expand_dims(images, 1)), str(dtype)))
+    return relax.op.vision.roi_align(
+        x,
+        emit(relax.op.concat([column, shifted], 1)),
+        tuple(site.attrs.get(name, 1) for name in ("output_height", "output_width")),
+        spatial_scale=1.0,
+        sample_ratio=site.attrs.get("sampling_ratio", 0),
+        aligned=True,
+        layout="NCHW",
+        mode="avg",
+    )
 
 
 def grid_sample(site: Site) -> Value | None:
-    """TVM's operator, which has kernels for images of known sizes only."""
+    """
+    TVM's operator, which has kernels for images of known sizes only. Its code for cubes of places
+    that are reflected grows so much that it takes minutes to compile.
+    """
+    is_cubic = site.attrs.get("mode") in (b"cubic", b"bicubic")
+    if is_cubic and site.attrs.get("padding_mode") == b"reflection":
+        raise CannotConvertError("a cubic GridSample with reflection is not supported")
     if known_dims(static_dims(site.expr(0).ty)[2:]) is None:
         raise CannotConvertError("GridSample of an image whose sizes have names is not supported")
     if len({str(site.expr(place).ty.dtype.dtype) for place in (0, 1)}) > 1:
@@ -207,15 +240,23 @@ def grid_sample(site: Site) -> Value | None:
 def resize(site: Site) -> Value | None:
     """
     TVM's operator, except by scales that give fractional sizes, for it takes the scales of the
-    rounded sizes; by scales of sizes with names; and of batches and channels.
+    rounded sizes; by scales of sizes with names; and of batches and channels. TVM's converter takes
+    numbers for sizes only.
     """
     dims = static_dims(site.expr(0).ty)
     rank = len(dims)
+    if site.scope.opset >= 11 and site.constant(3) is None and (wanted := site.sizes(3)):
+        return _resized(site, wanted)
     axes = site.attrs.get("axes", range(rank)) if site.scope.opset >= 18 else range(rank)
     place = 1 if site.scope.opset < 11 else 2
     scales = site.constant(place) if site.has(place) else None
     if scales is not None and scales.size:
         factors = dict(zip((axis % rank for axis in axes), scales.tolist(), strict=True))
+        if None in dims[2:] and all(factor == int(factor) for factor in factors.values()):
+            whole = [int(factors.get(axis, 1)) for axis in range(rank)]
+            shape = site.expr(0).ty.shape.values
+            is_exact = all(factor & (factor - 1) == 0 for factor in whole)
+            return _resized(site, list(map(mul, shape, whole)), is_exact=is_exact)
         results = [_scaled(size, factors.get(axis, 1.0), axis) for axis, size in enumerate(dims)]
     elif (sizes := site.constant(3)) is not None:
         given = dict(zip((axis % rank for axis in axes), sizes.tolist(), strict=True))
@@ -225,6 +266,48 @@ def resize(site: Site) -> Value | None:
     if results[:2] != dims[:2]:
         raise CannotConvertError("Resize of batches or channels is not supported")
     return None
+
+
+_LIKE_TVM = {"cubic_coeff_a": "cubic_alpha", "exclude_outside": "cubic_exclude"}
+
+
+def _resized(site: Site, wanted: Sequence[Any], *, is_exact: bool = False) -> Value:
+    """
+    An image of sizes that follow from dimensions of inputs. For sizes with names, TVM computes
+    places by rounded ratios unless `is_exact`. This may turn the nearest element to another
+    one, and aligned corners of a size of 1 to NaN.
+    """
+    x, attrs = site.expr(0), site.attrs
+    mode, coordinates, rounding = (
+        attrs.get(name, default).decode()
+        for name, default in (
+            ("mode", b"nearest"),
+            ("coordinate_transformation_mode", b"half_pixel"),
+            ("nearest_mode", b"round_prefer_floor"),
+        )
+    )
+    policy = attrs.get("keep_aspect_ratio_policy", b"stretch")
+    is_usual = policy == b"stretch" and coordinates != "tf_crop_and_resize"
+    has_names = None in static_dims(x.ty)[2:] or not all(isinstance(s, int) for s in wanted[2:])
+    is_rounded = mode == "nearest" and not is_exact
+    if has_names and (is_rounded or coordinates == "align_corners"):
+        raise CannotConvertError("Resize to the nearest or to corners of named sizes is not exact")
+    if not is_usual or x.ty.ndim != 4 or len(wanted) != 4:
+        raise CannotConvertError(
+            "a Resize but of whole images to sizes with names is not supported"
+        )
+    sizes = [tirx.IntImm("int64", size) if isinstance(size, int) else size for size in wanted]
+    if not all(map(tvm_ffi.structural_equal, sizes[:2], x.ty.shape.values[:2])):
+        raise CannotConvertError("Resize of batches or channels is not supported")
+    return relax.op.image.resize2d(
+        x,
+        relax.ShapeExpr(sizes[2:]),
+        layout="NCHW",
+        method={"nearest": "nearest_neighbor"}.get(mode, mode),
+        coordinate_transformation_mode=coordinates,
+        rounding_method=rounding,
+        **{theirs: attrs[ours] for ours, theirs in _LIKE_TVM.items() if ours in attrs},
+    )
 
 
 def _scaled(size: int | None, scale: float, axis: int) -> int | None:

@@ -27,7 +27,7 @@ from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extrac
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
 from collage_dsl.measuring.executors import Fleet
 from collage_dsl.measuring.footprint import displaced, footprint
-from collage_dsl.measuring.found import FoundValues, is_found
+from collage_dsl.measuring.found import FoundValues, is_found, is_shape
 from collage_dsl.measuring.kept import Kept
 from collage_dsl.measuring.key import kernel_key
 from collage_dsl.measuring.machine import this_machine
@@ -331,11 +331,17 @@ class MeasuredCost:
         return Wanted(self._key(offered, backend, found), offered, backend, found.graph)
 
     def _values(self, candidate: CandidateKernel, found: Extract) -> Mapping[int, Any] | str:
-        """The values of operands whose sizes are found as the model runs, or why there are none."""
-        graph = candidate.graph
-        if not any(is_found(graph, index) for index in found.arguments):
+        """
+        The values of operands whose sizes are found as the model runs, or why there are none; and
+        those of shapes, if they are known.
+        """
+        graph, arguments = candidate.graph, found.arguments
+        if any(is_found(graph, index) for index in arguments):
+            return self.found.of(graph, arguments)
+        if not any(is_shape(graph, index) for index in arguments):
             return {}
-        return self.found.of(graph, found.arguments)
+        known = self.found.of(graph, arguments)
+        return {} if isinstance(known, str) else known
 
     def variants(self, candidate: CandidateKernel) -> tuple[Variant, ...]:
         """The variants of a kernel whose cost was asked for; empty for other kernels."""

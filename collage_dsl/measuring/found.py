@@ -8,6 +8,7 @@ import numpy as np
 from collage_dsl.backends.onnx_writer import Unsupported
 from collage_dsl.frontend.reference import REFUSALS
 from collage_dsl.graph import Form, Graph, OpaqueType, TensorType, members
+from collage_dsl.graph.onnx_node import OnnxNode
 from collage_dsl.graph.sizes import UNKNOWN
 from collage_dsl.realization.draws import NoDraw, draws_of
 from collage_dsl.realization.onnx_reference import Reference
@@ -26,14 +27,18 @@ class FoundValues:
         self.known: dict[int, tuple[Graph, Mapping[int, Any] | str]] = {}
 
     def of(self, graph: Graph, nodes: Sequence[int]) -> Mapping[int, Any] | str:
-        """The values of `nodes` that have no size in `graph`, or why they are not known."""
+        """
+        The values of `nodes` that have no size in `graph` or that are shapes, or why they are not
+        known.
+        """
         if id(graph) not in self.known:
             self.known[id(graph)] = graph, self._found(graph)
         _, found = self.known[id(graph)]
         return found if isinstance(found, str) else {i: found[i] for i in nodes if i in found}
 
     def _found(self, graph: Graph) -> Mapping[int, Any] | str:
-        wanted = [i for i in members(graph.computed | graph.parameters) if is_found(graph, i)]
+        every = members(graph.computed | graph.parameters)
+        wanted = [i for i in every if is_found(graph, i) or is_shape(graph, i)]
         try:
             inputs = next(draws_of(graph, self.given)).inputs
             run = Graph(graph.nodes, wanted, name=graph.name, returns_tuple=True)
@@ -42,6 +47,19 @@ class FoundValues:
             said = " ".join(str(error).split())
             return f"the sizes of what it takes are not known: {said}"
         return dict(zip(wanted, values, strict=True))
+
+
+def is_shape(graph: Graph, index: int) -> bool:
+    """
+    Whether an ONNX node takes computed integers, such as the sizes of a `Resize`, which it may
+    refuse to be any others.
+    """
+    type_ = graph.nodes[index].type
+    if not graph.computed >> index & 1 or not isinstance(type_, TensorType):
+        return False
+    is_vector = type_.dtype == "int64" and type_.shape is not None and len(type_.shape) <= 1
+    users = members(graph.users_of[index])
+    return is_vector and any(isinstance(graph.nodes[user].value, OnnxNode) for user in users)
 
 
 def is_found(graph: Graph, index: int) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax
@@ -109,7 +110,17 @@ def _has_number(graph: Graph, user: Node, constant: int) -> bool:
     """Whether `constant` is an operand of `user`, and the other one is computed."""
     others = [index for index in user.inputs if index != constant]
     is_other_known = any(graph.constants >> index & 1 for index in others)
-    return user.op in _WITH_SCALARS and len(others) == 1 and not is_other_known
+    if user.op not in _WITH_SCALARS or len(others) != 1 or is_other_known:
+        return False
+    return not _stays_a_tensor(user, graph.nodes[constant])
+
+
+def _stays_a_tensor(user: Node, number: Node) -> bool:
+    """Whether `checked_operators` takes no number for an integer operand of `user`."""
+    if not isinstance(number.type, TensorType) or "int" not in str(number.type.dtype):
+        return False
+    is_quotient = user.op in ("divide", "floor_divide")
+    return user.op == "power" or (is_quotient and not np.asarray(number.value).any())
 
 
 def kept_composites(candidate: CandidateKernel, backend: Backend) -> tuple[Composite, ...]:

@@ -150,19 +150,26 @@ class Watch:
 
     def _given(self, call: KernelCall, arguments: Sequence[Any]) -> dict[int, Any]:
         """
-        The tensors that a kernel takes, by node. TVM passes the sizes alone of those that only say
-        how large others are.
+        The tensors that a kernel takes, by node; none where it does not take all. TVM leaves out a
+        tensor of which only the shape is needed, as in `eye_like`.
         """
+        if not self._takes_all(call, arguments):
+            return {}
         wanted = set(self._activations(call))
-        indices: Sequence[int] = call.arguments
-        if any(isinstance(each, int) for each in arguments[: len(indices)]):
-            read = self.graph.input(call.candidate.sub_graph.inside)
-            indices = [i for i in indices if read >> i & 1]
-        pairs = zip(indices, arguments, strict=False)
+        pairs = zip(call.arguments, arguments, strict=False)
         return {i: each for i, each in pairs if i in wanted and _is_tensor(self.graph, i)}
 
+    def _takes_all(self, call: KernelCall, arguments: Sequence[Any]) -> bool:
+        if call.candidate.toolchain.compiler is not None:
+            return True
+        tensors = [each for each in arguments if isinstance(each, tvm.runtime.Tensor | Held)]
+        operands = [index for index in call.arguments if _is_tensor(self.graph, index)]
+        return len(tensors) >= len(operands) + len(set(call.results.values()))
+
     def _taken(self, call: KernelCall, arguments: Sequence[Any]) -> dict[int, Array]:
-        taken = {i: each.numpy() for i, each in self._given(call, arguments).items()}
+        known = {i: self.values[i] for i in self._activations(call) if i in self.values}
+        given = {i: each.numpy() for i, each in self._given(call, arguments).items()}
+        taken = given if self._takes_all(call, arguments) else known
         for index, array in taken.items():
             self._compare(index, array, self.makers.get(index, call))
         self._use(self._activations(call))

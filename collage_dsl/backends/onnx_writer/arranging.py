@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from onnx import numpy_helper
 
-from collage_dsl.backends.onnx_writer.call import Call, Value, Write
+from collage_dsl.backends.onnx_writer.call import Call, Value, Write, element_type
 from collage_dsl.graph import Dim, TensorType, TupleType
 from collage_dsl.graph.sizes import UNKNOWN
 
@@ -85,6 +85,12 @@ def _arange(call: Call) -> str:
 
 def _shape_to_tensor(call: Call) -> str:
     return call.int64(*call.literals[0])
+
+
+def _eye_like(call: Call) -> str:
+    (diagonal,) = call.ints(1)
+    dtype = element_type(call.node, call.result_dtype)
+    return call.emit("EyeLike", call.tensor(), k=diagonal, dtype=dtype)
 
 
 def _triangle(upper: int) -> Write:
@@ -257,6 +263,7 @@ OPERATORS: Mapping[str, Write] = {
     "broadcast_to": _broadcast_to,
     "concat": _concat,
     "expand_dims": _expand_dims,
+    "eye_like": _eye_like,
     "flatten": _to_result_shape,
     "flip": _flip,
     "full": _full,

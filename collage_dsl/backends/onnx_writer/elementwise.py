@@ -75,6 +75,15 @@ def _is_float(call: Call) -> bool:
     return call.type().dtype.startswith("float")
 
 
+def _shift(direction: str) -> Write:
+    def write(call: Call) -> str:
+        dtype = call.type().dtype
+        call.require(dtype.startswith("uint"), f"{dtype} is not unsigned")
+        return call.emit("BitShift", *call.tensors, direction=direction)
+
+    return write
+
+
 def _not_equal(call: Call) -> str:
     return call.emit("Not", call.emit("Equal", *call.tensors))
 
@@ -195,6 +204,7 @@ OPERATORS: Mapping[str, Write] = {
     "floor_divide": _floor_divide,
     "floor_mod": _floor_mod,
     "isfinite": _is_finite,
+    "left_shift": _shift("LEFT"),
     "mod": _mod,
     "nn.gelu": _gelu("none"),
     "nn.gelu_tanh": _gelu("tanh"),
@@ -204,6 +214,7 @@ OPERATORS: Mapping[str, Write] = {
     "nn.softplus": _softplus,
     "not_equal": _not_equal,
     "quantize": _quantize,
+    "right_shift": _shift("RIGHT"),
     "rsqrt": _rsqrt,
     "square": _square,
     "trunc": _trunc,

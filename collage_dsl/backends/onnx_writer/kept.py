@@ -98,7 +98,7 @@ def _mean_the_same(
     version: int, kept: Mapping[int, KeptNode], others: Sequence[onnx.NodeProto]
 ) -> bool:
     # Later definitions of the operators that are written differ by the types that they take.
-    if version < OPSET and any(_since(node, version) != _since(node, OPSET) for node in others):
+    if version < OPSET and not all(_is_known_in(version, node) for node in others):
         return False
     return all(
         _since(node, version) == _since(node, each.versions.get("", OPSET))
@@ -106,6 +106,28 @@ def _mean_the_same(
         for node in nodes_within(each.node)
         if not node.domain
     )
+
+
+_WIDENED = frozenset(
+    (
+        *("Cast", "ConstantOfShape", "DequantizeLinear", "Equal", "Identity", "IsInf", "IsNaN"),
+        *("QuantizeLinear", "Reshape", "ScatterElements", "ScatterND", "Shape"),
+    )
+)
+"""
+Operators whose definitions up to `OPSET` have more types, attributes and values of attributes than
+those before, and else mean the same.
+"""
+
+
+def _is_known_in(version: int, node: onnx.NodeProto) -> bool:
+    """Whether a node that is written in `OPSET` means the same in an earlier operator set."""
+    if _since(node, version) == _since(node, OPSET):
+        return True
+    if node.op_type not in _WIDENED or not _since(node, version):
+        return False
+    before = onnx.defs.get_schema(node.op_type, version)
+    return all(each.name in before.attributes for each in node.attribute)
 
 
 def _since(node: onnx.NodeProto, version: int) -> int:

@@ -163,6 +163,51 @@ def _has_halves(size: int, target: int, coordinates: str) -> bool:
     return any(coordinate.denominator == 2 for coordinate in found)
 
 
+_SAMPLINGS = {"nearest": "nearest", "bilinear": "linear", "bicubic": "cubic"}
+
+
+def _grid_sample(call: Call) -> str:
+    """TVM has the two coordinates of a place in the second axis of the grid, ONNX in the last."""
+    call.require(call.rank() == 4, f"the data has {call.rank()} axes")
+    call.require(call.attr("layout", "NCHW") == "NCHW", f"the layout is {call.attr('layout')}")
+    return call.emit(
+        "GridSample",
+        call.tensor(),
+        call.emit("Transpose", call.tensor(1), perm=[0, 2, 3, 1]),
+        mode=_SAMPLINGS[call.attr("method", "bilinear")],
+        padding_mode=call.attr("padding_mode", "zeros"),
+        align_corners=int(call.attr("align_corners", False)),
+    )
+
+
+def _roi_align(call: Call) -> str:
+    """
+    TVM has the image of a region in its first column. It takes no half of a pixel from regions,
+    which ONNX does where it does not widen small ones (`aligned`).
+    """
+    layout, mode = call.attr("layout", "NCHW"), call.attr("mode", "avg")
+    call.require(layout == "NCHW", f"the layout is {layout}")
+    call.require(mode == "avg", f"the mode is {mode}")
+    scale, is_aligned = float(call.attr("spatial_scale")), bool(call.attr("aligned", False))
+    first, axis = call.int64(1), call.int64(1)
+    images = call.emit("Slice", call.tensor(1), call.int64(0), first, axis)
+    regions = call.emit("Slice", call.tensor(1), first, call.int64(5), axis)
+    if is_aligned:
+        regions = call.emit("Add", regions, call.scalar(0.5 / scale))
+    height, width = call.attr("pooled_size")
+    return call.emit(
+        "RoiAlign",
+        call.tensor(),
+        regions,
+        call.reshaped(call.cast(images, "int64"), -1),
+        output_height=height,
+        output_width=width,
+        sampling_ratio=max(call.attr("sample_ratio", -1), 0),
+        spatial_scale=scale,
+        coordinate_transformation_mode="half_pixel" if is_aligned else "output_half_pixel",
+    )
+
+
 # ---- Normalization ----
 
 
@@ -265,6 +310,7 @@ OPERATORS: Mapping[str, Write] = {
     **{f"nn.max_pool{n}d": _pool("MaxPool", n) for n in _SPATIAL},
     **{f"nn.avg_pool{n}d": _pool("AveragePool", n) for n in _SPATIAL},
     **{f"nn.adaptive_avg_pool{n}d": _adaptive_average(n) for n in _SPATIAL},
+    "image.grid_sample": _grid_sample,
     "image.resize2d": _resize2d,
     "nn.attention": _attention,
     "nn.attention_bias": _attention,
@@ -277,4 +323,5 @@ OPERATORS: Mapping[str, Write] = {
     "nn.pixel_shuffle": _pixel_shuffle,
     "nn.rms_norm": _rms_norm,
     "nn.softmax": _softmax("Softmax"),
+    "vision.roi_align": _roi_align,
 }

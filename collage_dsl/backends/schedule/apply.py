@@ -16,7 +16,7 @@ from collage_dsl.backends.schedule.contraction import SlidingKernel
 from collage_dsl.backends.schedule.expressions import Buffer, loads
 from collage_dsl.backends.schedule.flatten import flattened
 from collage_dsl.backends.schedule.gemv import gemv_statement, is_vector_times_matrix
-from collage_dsl.backends.schedule.general import general
+from collage_dsl.backends.schedule.general import general, with_starts
 from collage_dsl.backends.schedule.groups import Group, Inlined, grouped, inline
 from collage_dsl.backends.schedule.loops import Stmt, sequence
 from collage_dsl.backends.schedule.machine import Machine, machine_of
@@ -40,7 +40,7 @@ def scheduled(func: Any, target: tvm.target.Target) -> Any:
     if program is None:
         return general(func, machine)
     if any(is_empty(buffer) for buffer in program.parameters):
-        return func
+        return with_starts(func)
     return func.with_body(body_of(program, program.parameters, machine, statement))
 
 
@@ -77,7 +77,7 @@ def outlined(program: Program) -> tuple[Inlined, tuple[Group | Chain, ...]]:
 
 
 def is_empty(buffer: Buffer) -> bool:
-    """Whether a tensor has no elements. Then there is nothing to schedule, and no tile fits."""
+    """Whether a tensor has no elements. Then there is little to schedule, and no tile fits."""
     return any(isinstance(extent, tvm.tirx.IntImm) and extent.value == 0 for extent in buffer.shape)
 
 

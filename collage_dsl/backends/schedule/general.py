@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm
@@ -10,21 +11,48 @@ from tvm import s_tir, tirx
 from collage_dsl.backends.schedule.expressions import constant
 from collage_dsl.backends.schedule.machine import Machine
 
+_REDUCES = tirx.IterVar.CommReduce
+
 
 def general(func: Any, machine: Machine) -> Any:
     """
     The function with the outer spatial loops of each block shared among the cores, and an
     innermost spatial loop in vectors. Other blocks are unchanged.
     """
+
+    def share(schedule: s_tir.Schedule, block: Any) -> None:
+        spatial = _spatial_loops(schedule, block)
+        if spatial and not schedule.get_child_blocks(block):
+            _shared_out(schedule, block, spatial, machine)
+
+    return _for_each_block(with_starts(func), share)
+
+
+def with_starts(func: Any) -> Any:
+    """
+    The function with the start of each reduction before its loops, not in their first iteration:
+    TVM has none for a reduction over no elements, and leaves the result as the memory was.
+    """
+    return _for_each_block(func, _start_first)
+
+
+def _start_first(schedule: s_tir.Schedule, block: Any) -> None:
+    if schedule.get(block).init is None:
+        return
+    kinds = _kinds_of_loops(schedule, block)
+    loops = schedule.get_loops(block)
+    reduced = [each for each in loops if kinds.get(_variable(schedule, each)) == _REDUCES]
+    if any(not constant(schedule.get(each).extent) for each in reduced):
+        schedule.decompose_reduction(block, reduced[0])
+
+
+def _for_each_block(func: Any, change: Callable[[s_tir.Schedule, Any], None]) -> Any:
     if not isinstance(func.body, s_tir.SBlockRealize):
         return func
     named = func.with_attr("global_symbol", "main")
     schedule = s_tir.Schedule(tvm.IRModule({"main": named}))
     for block in schedule.get_child_blocks(schedule.get_sblock(func.body.block.name_hint)):
-        _start_apart(schedule, block)
-        spatial = _spatial_loops(schedule, block)
-        if spatial and not schedule.get_child_blocks(block):
-            _shared_out(schedule, block, spatial, machine)
+        change(schedule, block)
     result = schedule.mod["main"]
     original = (func.attrs or {}).get("global_symbol")
     return result.with_attr("global_symbol", original) if original else _unnamed(result)
@@ -34,38 +62,30 @@ def _unnamed(func: Any) -> Any:
     return func.without_attr("global_symbol")
 
 
-def _start_apart(schedule: s_tir.Schedule, block: Any) -> None:
-    """
-    Initialise a reduction before its first loop of unknown extent: TVM does it in the first round,
-    of which there is none if the extent is 0.
-    """
-    realize = _realize(schedule, block)
-    reduced = {
-        value
-        for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        if axis.iter_type == tirx.IterVar.CommReduce
-    }
-    loops = [(loop, schedule.get(loop)) for loop in schedule.get_loops(block)]
-    rounds = [(loop, node) for loop, node in loops if node.loop_var in reduced]
-    if realize.block.init is not None and any(constant(node.extent) is None for _, node in rounds):
-        schedule.decompose_reduction(block, rounds[0][0])
-
-
 def _spatial_loops(schedule: s_tir.Schedule, block: Any) -> list[Any]:
     """The leading loops of a block that each run over exactly one spatial axis."""
+    kinds = _kinds_of_loops(schedule, block)
+    leading = []
+    for loop in schedule.get_loops(block):
+        is_spatial = kinds.get(_variable(schedule, loop)) == tirx.IterVar.DataPar
+        if not is_spatial or constant(schedule.get(loop).extent) is None:
+            break
+        leading.append(loop)
+    return leading
+
+
+def _kinds_of_loops(schedule: s_tir.Schedule, block: Any) -> dict[Any, int]:
+    """The kind of each axis that one loop runs over, by the variable of the loop."""
     realize = _realize(schedule, block)
-    kinds = {
+    return {
         value: axis.iter_type
         for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
         if isinstance(value, tirx.Var)
     }
-    leading = []
-    for loop in schedule.get_loops(block):
-        node = schedule.get(loop)
-        if kinds.get(node.loop_var) != tirx.IterVar.DataPar or constant(node.extent) is None:
-            break
-        leading.append(loop)
-    return leading
+
+
+def _variable(schedule: s_tir.Schedule, loop: Any) -> Any:
+    return schedule.get(loop).loop_var
 
 
 def _realize(schedule: s_tir.Schedule, block: Any) -> Any:
