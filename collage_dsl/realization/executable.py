@@ -84,10 +84,13 @@ class ModelExecutable:
             (each.value.name, each.shape, each.dtype if each.borrows else None, each)
             for each in self._inputs
         ]
+        # An output that is named twice is given once.
+        places = {each.name: place for place, each in enumerate(signature.outputs)}
         self._gives = [
-            (index, name, dtype is not None and is_exchanged(dtype), owned[index])
-            for index, (name, (_, dtype)) in enumerate(self._outputs.items())
+            (places[name], name, dtype is not None and is_exchanged(dtype), owned[places[name]])
+            for name, (_, dtype) in self._outputs.items()
         ]
+        self._is_single = len(signature.outputs) == 1
         self.at_sizes = tuple(
             ModelExecutable(self.module, each, place, self._weights)
             for place, each in enumerate(signature.at_sizes(), start=1)
@@ -164,7 +167,7 @@ class ModelExecutable:
             machine = self._main(relax.VirtualMachine(self.module, self._devices))
         result = machine(*tensors)
         self._idle.append(machine)
-        return [result] if len(self._gives) == 1 else list(result)
+        return [result] if self._is_single else list(result)
 
     def watched(self, inputs: Mapping[str, Any], watch: Callable[..., int]) -> list[Any]:
         """
@@ -174,7 +177,7 @@ class ModelExecutable:
         machine = relax.VirtualMachine(self.module, self._devices)
         machine.set_instrument(watch)
         result = self._main(machine)(*self.tensors(inputs))
-        return [result] if len(self._gives) == 1 else list(result)
+        return [result] if self._is_single else list(result)
 
     def _fitting(self, inputs: Mapping[str, Any]) -> "ModelExecutable | None":
         """The executable for the sizes of `inputs`; None if it was not compiled for them."""
