@@ -289,3 +289,16 @@ def test_what_was_measured_says_what_it_depends_on(tmp_path: Path) -> None:
     assert runs == {"often", "rarely"}, "kernels of the model; those that tell what memory gives"
     kept = collage("costs", "prune", "--outdated", "--store", store)
     assert "0 costs forgotten" in kept.out
+
+
+@pytest.mark.parametrize(
+    "option", ["--timeout nan", "--timeout inf", "--memory nan", "--memory 1e18"]
+)
+def test_a_limit_is_a_number(option: str, tmp_path: Path) -> None:
+    model = tmp_path / "small.onnx"
+    onnx.save(small_convolution(), model)
+
+    done = collage("plan", model, "-t", "native", *option.split())
+
+    assert done.code == 2
+    assert f"Invalid value for '{option.split()[0]}'" in done.err

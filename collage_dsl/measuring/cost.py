@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import nan
+from math import inf, nan
 from typing import Any, Self
 
 from collage_dsl.backends.base import Backend
@@ -143,6 +143,8 @@ class MeasuredCost:
         watch: Callable[[Counts], None] = lambda counts: None,
         fleet: Fleet | None = None,
     ) -> None:
+        if not 0 < timeout < inf:
+            raise ValueError(f"the time limit of a kernel is a number of seconds, not {timeout}")
         self.backend_of = backend_of
         self.sizes = sizes or {}
         self.found = FoundValues(given)

@@ -129,6 +129,8 @@ class ModelExecutable:
             results = self.call(tensors)
         except (EngineError, ExecutableError) as error:
             raise ExecutableError(self._explained(str(error), tensors)) from error
+        if targets:
+            self._check_shapes(targets, results)
         outputs: dict[str, Any] = {}
         for index, name, exchanged, owned in self._gives:
             if exchanged:
@@ -229,6 +231,20 @@ class ModelExecutable:
 
     def _misnamed(self, inputs: Any) -> ExecutableError:
         return misnamed(self.signature.inputs, inputs)
+
+    def _check_shapes(
+        self, targets: Mapping[str, tuple[Array, Any]], results: Sequence[Any]
+    ) -> None:
+        """Raise `ExecutableError` for an array that has not the shape of the output for it."""
+        for index, name, _, _ in self._gives:
+            if name not in targets:
+                continue
+            memory, shape = targets[name][0], tuple(map(int, results[index].shape))
+            if memory.shape != shape:
+                raise ExecutableError(
+                    f"output `{name}` has the shape {list(shape)} here, "
+                    f"the array given for it {list(memory.shape)}"
+                )
 
     def _targets(self, out: Mapping[str, Any]) -> dict[str, tuple[Array, Any]]:
         """The memory and the object of each name in `out`. Raises `ExecutableError`."""
