@@ -302,3 +302,20 @@ def test_a_limit_is_a_number(option: str, tmp_path: Path) -> None:
 
     assert done.code == 2
     assert f"Invalid value for '{option.split()[0]}'" in done.err
+
+
+@pytest.mark.parametrize("command", ["costs export", "freeze MODEL -t native --costs analytic -o"])
+@pytest.mark.parametrize(
+    ("file", "why"), [("none/x.json", "No such file or"), ("/dev/full", "No space left on device")]
+)
+def test_a_file_that_cannot_be_written_is_named(
+    command: str, file: str, why: str, store: Path
+) -> None:
+    model, path = store.parent / "small.onnx", store.parent / file
+    onnx.save(small_convolution(), model)
+    words = [model if word == "MODEL" else word for word in command.split()]
+
+    done = collage(*words, path, "--store", store)
+
+    assert done.code == 2
+    assert f"error: cannot write {path}: {why}" in done.err

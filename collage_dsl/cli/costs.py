@@ -13,7 +13,7 @@ from collage_dsl.cli.documents import (
     RatesDocument,
     StoreDocument,
 )
-from collage_dsl.cli.failure import WRONG, CommandError
+from collage_dsl.cli.failure import WRONG, CommandError, writing
 from collage_dsl.cli.output import show, write
 from collage_dsl.cost import CostStore, Infeasible, Known, Measurement
 from collage_dsl.cost.analytic import Rates
@@ -69,7 +69,7 @@ def export_costs(store: Path | None, file: Path, wanted: Wanted) -> None:
     with _opened(store) as costs:
         contexts = [each.context for each in costs.known() if wanted(each)]
         measurements = costs.measurements([each.key for each in contexts])
-    with replacement(file) as partial:
+    with writing(file), replacement(file) as partial:
         partial.write_text(exported(contexts, measurements), "utf-8")
     show(f"wrote {_count(len(measurements))} to {file}\n")
 
