@@ -31,7 +31,7 @@ WEIGHT = np.random.default_rng(1).normal(size=(16, 16)).astype(np.float32)
 SHAPE = (4, 16)
 
 
-def model(nodes: str, outputs: str, shape: tuple[int, ...] = SHAPE) -> onnx.ModelProto:
+def model(nodes: str, outputs: str, shape: tuple[int | str, ...] = SHAPE) -> onnx.ModelProto:
     """A model of two inputs `a` and `b`; a node is written `Add a b y`."""
     made = [
         helper.make_node(op, names[:-1], names[-1:])
@@ -540,3 +540,14 @@ def test_a_listing_without_main_owns_nothing() -> None:
 
 def test_the_outputs_of_a_model_are_found_to_be_new(executable: ModelExecutable) -> None:
     assert owned_outputs(executable.module["as_text"](), 2) == (True, True)
+
+
+def test_an_array_of_another_size_than_the_output_is_refused() -> None:
+    given = model("Add a b y", "y", ("n", 4))
+    executable = compiled(given, "native")
+    y, x = np.full((3, 4), 7, np.float32), np.ones((1, 4), np.float32)
+
+    with pytest.raises(ExecutableError, match=r"`y` has the shape \[1, 4\] here, .* \[3, 4\]"):
+        executable.run({"a": x, "b": x}, out={"y": y})
+
+    assert (y == 7).all()

@@ -2,13 +2,14 @@
 
 import json
 import re
+import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import onnx
 import pytest
 
-from collage_dsl.cost import Context, CostStore, Infeasible, Measurement, Spread
+from collage_dsl.cost import Context, CostStore, Infeasible, Measurement, Refusal, Spread
 from collage_dsl.measuring.timing import cpu_name
 from tests.commands import assert_one_message, collage
 from tests.models import small_convolution
@@ -114,8 +115,9 @@ def test_costs_are_taken_from_one_store_to_another(
 COST = {"kernel": "a", "context": "c", "label": "x", "measured_at": "2026-01-01 00:00:00"}
 
 
-def document(cost: dict[str, object], context: str = "c", version: int = 1) -> str:
-    found = {"version": version, "contexts": [{"key": context}], "costs": [cost]}
+def document(cost: dict[str, object], context: str = "c", version: int = 1, **fields: str) -> str:
+    contexts = [{"key": context, **fields}]
+    found = {"version": version, "contexts": contexts, "costs": [cost]}
     return json.dumps(found)
 
 
@@ -129,6 +131,8 @@ def document(cost: dict[str, object], context: str = "c", version: int = 1) -> s
         (document({**COST, "seconds": -1}), "costs.0.seconds: Input should be greater"),
         (document(COST), "either `seconds` or a `reason`"),
         (document({**COST, "seconds": 1, "measured_at": "now"}), "costs.0.measured_at: "),
+        (document({**COST, "seconds": 1, "measured_at": "2026-02-30 00:00:00"}), "no date"),
+        (document({**COST, "seconds": 1}, options="[]"), "contexts.0.options: "),
     ],
 )
 def test_a_file_that_has_no_costs_is_refused(store: Path, text: str, said: str) -> None:
@@ -184,6 +188,83 @@ def test_damage_is_found_and_repaired(store: Path) -> None:
         assert len(costs) > 1_500
 
 
+DAMAGED = ["show", "show --kernels", "prune --elsewhere", "export x.json"]
+
+
+@pytest.mark.parametrize("command", DAMAGED)
+def test_each_command_sets_a_damaged_store_aside(
+    command: str, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(store.parent)
+    damage(store, 4096, 8192)
+    content = store.read_bytes()
+    found = collage("costs", "verify", "--store", store)
+    assert (found.code, found.err) == (1, "")
+    assert "malformed" in found.out
+
+    done = collage("costs", *command.split(), "--store", store)
+
+    assert done.code == 0
+    assert "was damaged (database disk image is malformed)" in done.err
+    (aside,) = store.parent.glob("*.damaged-*")
+    assert aside.read_bytes() == content
+
+
+def test_a_repair_keeps_the_damaged_file(store: Path) -> None:
+    damage(store, 100, 4096)
+    content = store.read_bytes()
+
+    done = collage("costs", "verify", "--repair", "--store", store)
+
+    assert done.code == 0
+    (aside,) = store.parent.glob("*.damaged-*")
+    assert aside.read_bytes() == content
+
+
+def damage(store: Path, start: int, end: int) -> None:
+    content = bytearray(store.read_bytes())
+    content[start:end] = b"\xff" * (end - start)
+    store.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "left"),
+    [
+        ("UPDATE cost SET measured_at = 'once' WHERE kernel = 'c'", "'once' is no date", 3),
+        ("UPDATE context SET options = '[1]'", "the description of the context here is no", 4),
+        ("UPDATE context SET timed = '{'", "the description of the context here is no", 4),
+    ],
+)
+def test_rows_that_say_nothing_are_damage(store: Path, change: str, said: str, left: int) -> None:
+    with sqlite3.connect(store) as connection:
+        connection.execute(change)
+    connection.close()
+
+    assert said in collage("costs", "verify", "--store", store).out
+
+    assert collage("costs", "show", "--store", store).code == 0
+    done = collage("costs", "export", store.parent / "x.json", "--store", store)
+    assert done.out.startswith(f"wrote {left} costs")
+    assert collage("costs", "verify", "--repair", "--store", store).code == 0
+    assert f"{left} costs, no damage" in collage("costs", "verify", "--store", store).out
+
+
+@pytest.mark.parametrize("days", [557_000, 800_000, 10**30])
+def test_nothing_is_older_than_the_first_date(store: Path, days: int) -> None:
+    done = collage("costs", "prune", "--older-than", days, "--store", store)
+
+    assert done.out == f"{store}: 0 costs forgotten, 4 kept\n"
+    assert names(store) == ALL
+
+
+def test_a_reason_of_the_last_year_is_shown(store: Path) -> None:
+    late = Infeasible("took longer than 1 s", Refusal.TIME)
+    with CostStore(store) as costs:
+        costs.add([], [Measurement("d", "here", "exp", late, measured_at="9999-12-31 00:00:00")])
+
+    assert "9999-12-31" in collage("costs", "show", "--store", store).out
+
+
 @pytest.mark.parametrize("command", ["show", "verify", "prune --elsewhere", "export x.json"])
 def test_a_store_that_is_not_there_is_not_made(command: str, tmp_path: Path) -> None:
     path = tmp_path / "none.sqlite"
@@ -208,3 +289,33 @@ def test_what_was_measured_says_what_it_depends_on(tmp_path: Path) -> None:
     assert runs == {"often", "rarely"}, "kernels of the model; those that tell what memory gives"
     kept = collage("costs", "prune", "--outdated", "--store", store)
     assert "0 costs forgotten" in kept.out
+
+
+@pytest.mark.parametrize(
+    "option", ["--timeout nan", "--timeout inf", "--memory nan", "--memory 1e18"]
+)
+def test_a_limit_is_a_number(option: str, tmp_path: Path) -> None:
+    model = tmp_path / "small.onnx"
+    onnx.save(small_convolution(), model)
+
+    done = collage("plan", model, "-t", "native", *option.split())
+
+    assert done.code == 2
+    assert f"Invalid value for '{option.split()[0]}'" in done.err
+
+
+@pytest.mark.parametrize("command", ["costs export", "freeze MODEL -t native --costs analytic -o"])
+@pytest.mark.parametrize(
+    ("file", "why"), [("none/x.json", "No such file or"), ("/dev/full", "No space left on device")]
+)
+def test_a_file_that_cannot_be_written_is_named(
+    command: str, file: str, why: str, store: Path
+) -> None:
+    model, path = store.parent / "small.onnx", store.parent / file
+    onnx.save(small_convolution(), model)
+    words = [model if word == "MODEL" else word for word in command.split()]
+
+    done = collage(*words, path, "--store", store)
+
+    assert done.code == 2
+    assert f"error: cannot write {path}: {why}" in done.err

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -431,3 +432,28 @@ def test_two_targets_of_tvm_for_two_processors_are_built_each_for_its_own() -> N
 
     (expected,) = run_onnx(small_convolution(), {"x": x}).values()
     assert relative_error(actual, expected) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"plans": 0}, "at least 1 plan"),
+        ({"refine": "quickly"}, "`refine` is 'evolutionary' or None, not 'quickly'"),
+        ({"refine": "evolutionary", "budget": -1}, "`-1` is no time"),
+        ({"refine": "evolutionary", "budget": float("nan")}, "`nan` is no time"),
+        ({"timeout": float("nan"), "cost": "measured"}, "the time limit of a kernel"),
+        ({"timeout": float("inf"), "cost": "measured"}, "the time limit of a kernel"),
+    ],
+)
+def test_an_option_that_means_nothing_is_refused(
+    options: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    given = {"cost": lambda kernel: 1e-6, "store": tmp_path / "costs.sqlite", **options}
+    with pytest.raises(ValueError, match=said):
+        collage.compile(small_convolution(), ["native"], **given)
+
+
+@pytest.mark.parametrize("targets", ["native", Path("native.collage"), NATIVE, {"tvm": NATIVE}])
+def test_targets_are_a_list(targets: Any) -> None:
+    with pytest.raises(TargetError, match="given as a list"):
+        collage.compile(small_convolution(), targets)

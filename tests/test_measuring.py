@@ -12,7 +12,7 @@ import pytest
 import collage_dsl as collage
 from collage_dsl import builder as build
 from collage_dsl.backends.tvm import Tvm
-from collage_dsl.cost import CostStore, Infeasible, Refusal, Spread
+from collage_dsl.cost import Context, CostStore, Infeasible, Measurement, Refusal, Spread
 from collage_dsl.graph import CandidateKernel, Graph, Measuring, SubGraph, Toolchain
 from collage_dsl.language.forms import from_json, from_yaml, to_form, to_json, to_yaml
 from collage_dsl.language.resolve.measuring import duration, percentage
@@ -21,7 +21,9 @@ from collage_dsl.measuring import key as key_module
 from collage_dsl.measuring.bounds import lower_bound, memory
 from collage_dsl.measuring.built import BuiltKernel
 from collage_dsl.measuring.cost import MeasuredCost
+from collage_dsl.measuring.kept import Kept
 from collage_dsl.measuring.key import context_of
+from collage_dsl.measuring.machine import this_machine
 from collage_dsl.measuring.overheads import Overheads
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, Timing, kernel_task
@@ -470,3 +472,14 @@ def test_a_constant_index_of_64_bits_is_measured_as_it_is() -> None:
     measured = done(measure(kernel_task(taken, Tvm(), {})))
     assert isinstance(measured, Timing)
     assert measured.seconds > 0
+
+
+def test_what_is_kept_has_the_date_that_the_store_has(tmp_path: Path) -> None:
+    with CostStore(tmp_path / "costs.sqlite") as store:
+        kept = Kept(store, this_machine(), {"context": Context("context")})
+
+        found = kept.keep(Measurement("kernel", "context", "nn.relu", 1.0))
+
+        stored = store.find("kernel", "context")
+        assert stored is not None
+        assert found.measured_at == stored.measured_at != ""

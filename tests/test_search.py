@@ -354,3 +354,11 @@ def test_a_long_chain_is_merged_into_one() -> None:
     plan = dijkstra(Problem(graph, [candidate(graph, n) for n in edges], lambda _: 1.0))
 
     assert len(coalesce(plan, lambda _: 1.0, lambda _: True).kernels) == 1
+
+
+def test_candidates_of_another_graph_are_refused() -> None:
+    other = graph_of({"a": ["x"], "b": ["a"], "c": ["b"]}, ["c"])
+    found = propose(other, FusionSpec(NATIVE, OpCallByKind()))
+
+    with pytest.raises(ValueError, match="another graph"):
+        choose(CHAIN, found, cost=lambda kernel: 1.0)

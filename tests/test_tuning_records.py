@@ -105,6 +105,17 @@ def test_a_damaged_file_is_named_and_set_aside(path: Path) -> None:
     assert aside.read_bytes() == bytes(content)
 
 
+def test_a_text_that_is_no_text_is_damage(path: Path) -> None:
+    with Records(path) as records:
+        records.add(TRIALS)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE trial SET label = CAST(x'ff' AS TEXT)")
+    connection.close()
+
+    with Records(path) as records, pytest.warns(StoreWarning, match="were damaged"):
+        assert records.every() == []
+
+
 @pytest.mark.parametrize("content", [b"no database at all" * 99, b"SQLite format 3\0" + b"x" * 99])
 def test_a_file_that_is_something_else_is_left_as_it_is(path: Path, content: bytes) -> None:
     path.write_bytes(content)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from collage_dsl.cli.failure import CommandError
+from collage_dsl.cli.failure import CommandError, writing
 from collage_dsl.scratch import replacement
 
 Array = np.ndarray[Any, Any]
@@ -77,10 +77,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write the format of `numpy.savez`, which itself does not accept an array named `file`."""
     if path.suffix != ".npz":
         path = Path(f"{path}.npz")
-    try:
-        with replacement(path) as new, zipfile.ZipFile(new, "w") as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                    np.lib.format.write_array(entry, array, allow_pickle=False)
-    except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror or error}") from error
+    with writing(path), replacement(path) as new, zipfile.ZipFile(new, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)

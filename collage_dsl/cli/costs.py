@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -13,15 +13,16 @@ from collage_dsl.cli.documents import (
     RatesDocument,
     StoreDocument,
 )
-from collage_dsl.cli.failure import WRONG, CommandError
+from collage_dsl.cli.failure import WRONG, CommandError, writing
 from collage_dsl.cli.output import show, write
-from collage_dsl.cost import CostStore, Infeasible, Known, Measurement, StoreError
+from collage_dsl.cost import CostStore, Infeasible, Known, Measurement
 from collage_dsl.cost.analytic import Rates
+from collage_dsl.cost.damage import file_number
 from collage_dsl.cost.exchange import document_of, exported, read
-from collage_dsl.cost.expiry import expiry
-from collage_dsl.cost.measurement import CODE, OWN
+from collage_dsl.cost.expiry import expiry, now
+from collage_dsl.cost.measurement import CODE, OWN, text_of_date
 from collage_dsl.cost.spread import Spread
-from collage_dsl.cost.store import default_store_path
+from collage_dsl.cost.store import DamagedStoreError, default_store_path, is_ours
 from collage_dsl.measuring.timing import cpu_name
 from collage_dsl.printable import json_text
 from collage_dsl.report.text import seconds, table
@@ -50,7 +51,7 @@ def show_costs(
     """Print what the store knows, by what it depends on."""
     with _opened(store) as costs:
         known = [each for each in costs.known() if wanted(each)]
-        kernels = list(costs.measurements([k.context.key for k in known])) if with_kernels else []
+        kernels = costs.measurements([k.context.key for k in known]) if with_kernels else []
         path = costs.path
     if output_format == "json":
         document = StoreDocument(
@@ -66,11 +67,11 @@ def show_costs(
 def export_costs(store: Path | None, file: Path, wanted: Wanted) -> None:
     """Write costs as JSON."""
     with _opened(store) as costs:
-        known = [each for each in costs.known() if wanted(each)]
-        text = exported(costs, [each.context for each in known])
-    with replacement(file) as partial:
-        partial.write_text(text, "utf-8")
-    show(f"wrote {_count(sum(each.costs for each in known))} to {file}\n")
+        contexts = [each.context for each in costs.known() if wanted(each)]
+        measurements = costs.measurements([each.key for each in contexts])
+    with writing(file), replacement(file) as partial:
+        partial.write_text(exported(contexts, measurements), "utf-8")
+    show(f"wrote {_count(len(measurements))} to {file}\n")
 
 
 def take_costs(store: Path | None, files: Sequence[Path]) -> None:
@@ -112,7 +113,7 @@ def prune_costs(
         conditions.append(lambda each: is_outdated(each.context))
     before = ""
     if older_than is not None:
-        before = (datetime.now(UTC) - timedelta(days=older_than)).strftime("%Y-%m-%d %H:%M:%S")
+        before = _days_ago(older_than)
     with _opened(store) as costs:
         known = [each for each in costs.known() if all(fits(each) for fits in conditions)]
         keys = [each.context.key for each in known]
@@ -121,16 +122,23 @@ def prune_costs(
         show(f"{costs.path}: {_count(removed)} {words}, {len(costs) - removed * dry_run} kept\n")
 
 
+def _days_ago(days: int) -> str:
+    """The date so many days ago, or the first date that there is."""
+    every = (now() - datetime.min).days
+    return text_of_date(now() - timedelta(days=min(days, every)))
+
+
 def verify_costs(store: Path | None, *, repairs: bool) -> int:
     """Look for damage; the exit code is 1 if there is any that is not repaired."""
     path = _existing(store or default_store_path())
+    number = file_number(path)
     try:
         with CostStore(path, repairs=False) as costs:
             faults, count = costs.faults(), len(costs)
-    except StoreError as error:
-        if not repairs:
+    except DamagedStoreError as error:
+        if not is_ours(path):
             raise
-        faults, count = [str(error)], 0
+        faults, count = [str(error.__cause__ or error)], 0
     if not faults:
         show(f"{path}: {_count(count)}, no damage\n")
         return 0
@@ -139,7 +147,8 @@ def verify_costs(store: Path | None, *, repairs: bool) -> int:
         show("collage costs verify --repair sets the file aside, and keeps what can be read\n")
         return WRONG
     with CostStore(path) as costs:
-        costs.repair(faults[0])
+        if file_number(path) == number:  # opening it has not repaired it
+            costs.repair(faults[0])
         show(f"{path}: {_count(len(costs))} kept\n")
     return 0
 

@@ -1,4 +1,7 @@
-"""Durations as values of options."""
+"""Numbers and durations as values of options."""
+
+from math import isnan
+from typing import Any
 
 import click
 
@@ -17,3 +20,15 @@ class Duration(click.ParamType[float]):
             return seconds_of(value)
         except ValueError as error:
             self.fail(str(error), param, context)
+
+
+class Number(click.FloatRange):
+    """A number between two others, so never NaN."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, context: click.Context | None
+    ) -> float:
+        found = float(super().convert(value, param, context))
+        if isnan(found):
+            self.fail(f"{value!r} is no number", param, context)
+        return found

@@ -1,6 +1,9 @@
 """Turn an exception into a message for the user and an exit code."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from collage_dsl.printable import printable
 
@@ -63,6 +66,15 @@ _EXTRA = ("tvm", "tvm_ffi", "onnx", "onnxruntime", "numpy", "scipy")
 
 class CommandError(Exception):
     """The arguments of a command ask for something that does not exist or is not possible."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name `path` if the block cannot write it."""
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 @dataclass(frozen=True, slots=True)

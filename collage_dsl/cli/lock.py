@@ -1,8 +1,9 @@
 """`collage freeze` and `collage replay`: keep which kernels were chosen, and choose again."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
-from collage_dsl.cli.failure import WRONG
+from collage_dsl.cli.failure import WRONG, writing
 from collage_dsl.cli.models import Request, answer, compiled_model, targets_of
 from collage_dsl.cli.progress import progress_on_stderr
 from collage_dsl.cli.shapes import parse_shapes, parse_sizes
@@ -17,9 +18,13 @@ from collage_dsl.search import Plan
 
 def freeze_to(request: Request, file: Path, output_format: str) -> None:
     """Compile the model, and write the lock of its kernels to a file."""
-    with replacement(file) as new:  # Before a long compilation, it is known that it can be written.
+    with ExitStack() as stack:
+        with writing(file):  # Before a long compilation, it is known that it can be written.
+            new = stack.enter_context(replacement(file))
         compiled = compiled_model(request)
-        new.write_text(compiled.lock().text(), "utf-8")
+        with writing(file):
+            new.write_text(compiled.lock().text(), "utf-8")
+            stack.close()
     written = f"written to {printable(str(file))}\n"
     answer(compiled.report, compile_text(compiled.report) + written, output_format)
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from collage_dsl.cli.durations import Duration
+from collage_dsl.cli.durations import Duration, Number
 from collage_dsl.cli.failure import CANNOT, INTERRUPTED, explained
 from collage_dsl.cli.formats import FAIL_LEVELS, FORMATS
 from collage_dsl.cli.interrupt import Interrupt
@@ -122,14 +122,14 @@ _num_cores = click.option(
 )
 _timeout = click.option(
     "--timeout",
-    type=click.FloatRange(min=1),
+    type=Number(min=1, max=1_000_000),
     default=60,
     show_default=True,
     help="Seconds that one kernel may take to be built and timed, where its target does not say.",
 )
 _memory = click.option(
     "--memory",
-    type=click.FloatRange(min=0.1),
+    type=Number(min=0.1, max=1_000_000),
     metavar="GIB",
     help="GiB of memory that one kernel may take while it is built and timed. Default: half of the "
     "memory of the machine.",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from collage_dsl.cli.arrays import read_arrays
 from collage_dsl.cli.at import nodes_at
-from collage_dsl.cli.failure import CommandError
+from collage_dsl.cli.failure import CommandError, writing
 from collage_dsl.cli.output import show, write
 from collage_dsl.cli.progress import Now, progress_on_stderr
 from collage_dsl.cli.shapes import parse_shapes, parse_sizes
@@ -119,11 +119,8 @@ def show_plan(request: Request, output_format: str, picture: Path | None = None)
 
 def write_picture(file: Path, picture: str) -> None:
     """Raises `CommandError`."""
-    try:
-        with replacement(file) as new:
-            new.write_text(picture, "utf-8")
-    except OSError as error:
-        raise CommandError(f"cannot write {file}: {error.strerror or error}") from error
+    with writing(file), replacement(file) as new:
+        new.write_text(picture, "utf-8")
 
 
 def targets_of(request: Request) -> tuple[FusionSpec, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from collage_dsl.cli.failure import CommandError
+from collage_dsl.cli.failure import CommandError, writing
 from collage_dsl.cli.models import answer
 from collage_dsl.cli.output import show
 from collage_dsl.cost.records import Records, export_trials, read_trials, records_path
@@ -26,7 +26,8 @@ def export_records(records: Path | None, file: Path, *, only_best: bool) -> None
         if only_best:
             best = {each.record.place: known.best(each.record.place) for each in trials}
             trials = [each for each in best.values() if each]
-    export_trials(trials, file)
+    with writing(file):
+        export_trials(trials, file)
     show(f"wrote {_count(len(trials))} to {printable(str(file))}\n")
 
 

@@ -6,9 +6,10 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 
-from collage_dsl.cost.measurement import ROW, Context
+from collage_dsl.cost.measurement import ROW, Context, context_of
 from collage_dsl.scratch import scratch_folder
 
 _MAGIC = b"SQLite format 3\0"
@@ -45,8 +46,7 @@ def set_aside(path: Path, number: int, make: Make) -> Path | None:
             return None
         new = scratch / path.name
         make(new, *_readable(path))
-        now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        aside = path.with_name(f"{path.name}.damaged-{now}")
+        aside = _unused(path)
         log = path.with_name(f"{path.name}-wal")
         if log.exists() and log.stat().st_size:
             log.rename(aside.with_name(f"{aside.name}-wal"))
@@ -55,6 +55,14 @@ def set_aside(path: Path, number: int, make: Make) -> Path | None:
         path.rename(aside)
         new.rename(path)
         return aside
+
+
+def _unused(path: Path) -> Path:
+    """The new name, which no other file has."""
+    now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    first = f"{path.name}.damaged-{now}"
+    names = chain([first], (f"{first}-{number}" for number in count(2)))
+    return next(found for name in names if not (found := path.with_name(name)).exists())
 
 
 @contextmanager
@@ -80,7 +88,8 @@ def _readable(path: Path) -> tuple[list[Sequence[object]], list[Context]]:
             for row in _rows(connection, f"SELECT {wanted} FROM cost ORDER BY kernel {order}"):
                 found[row[0], row[1]] = row
         for row in _rows(connection, "SELECT * FROM context"):
-            contexts[str(row[0])] = Context(*map(str, row))
+            if found_context := context_of(row):
+                contexts[found_context.key] = found_context
     return list(found.values()), list(contexts.values())
 
 

@@ -6,11 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from collage_dsl.cost.cost import Infeasible, Refusal
 from collage_dsl.cost.expiry import expiry
-from collage_dsl.cost.measurement import Context, Measurement
+from collage_dsl.cost.measurement import Context, Measurement, date_of, is_object
 from collage_dsl.cost.spread import Spread
 from collage_dsl.cost.store import CostStore, ExchangeError, StoreError
 from collage_dsl.reading import first_fault, text_of
@@ -19,6 +19,24 @@ _MOST_BYTES = 1 << 30
 """The longest file that is read, for some millions of costs."""
 
 _TIME = r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$"
+
+
+def _object(text: str) -> str:
+    if not is_object(text):
+        raise ValueError("this is the text of no JSON object")
+    return text
+
+
+def _date(text: str) -> str:
+    if date_of(text) is None:
+        raise ValueError("this is no date")
+    return text
+
+
+_Object = Annotated[str, AfterValidator(_object)]
+"""The text of a JSON object, or nothing."""
+
+_Date = Annotated[str, Field(pattern=_TIME), AfterValidator(_date)]
 
 
 class _Strict(BaseModel):
@@ -31,9 +49,9 @@ class ContextDocument(_Strict):
     key: str = Field(min_length=1)
     machine: str = ""
     target: str = ""
-    options: str = ""
-    versions: str = ""
-    timed: str = ""
+    options: _Object = ""
+    versions: _Object = ""
+    timed: _Object = ""
 
 
 class SpreadDocument(_Strict):
@@ -71,7 +89,7 @@ class CostDocument(_Strict):
     kind: Refusal | None = None
     retried: str = ""
     spread: SpreadDocument | None = None
-    measured_at: str = Field(pattern=_TIME)
+    measured_at: _Date
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -96,12 +114,13 @@ class CostsDocument(_Strict):
         return self
 
 
-def exported(store: CostStore, contexts: Iterable[Context]) -> str:
+def exported(contexts: Iterable[Context], measurements: Iterable[Measurement]) -> str:
     """The measurements in some contexts, as JSON: a document of the form `CostsDocument`."""
-    kept = sorted(contexts, key=lambda each: each.key)
     document = CostsDocument(
-        contexts=[ContextDocument(**_fields(each)) for each in kept],
-        costs=[document_of(each) for each in store.measurements([context.key for context in kept])],
+        contexts=[
+            ContextDocument(**_fields(each)) for each in sorted(contexts, key=lambda each: each.key)
+        ],
+        costs=[document_of(each) for each in measurements],
     )
     return json.dumps(document.model_dump(exclude_defaults=True) | {"version": 1}, indent=1) + "\n"
 
@@ -118,7 +137,7 @@ def read(path: Path) -> tuple[list[Context], list[Measurement]]:
     if is_sqlite:
         with CostStore(path, repairs=False) as store:
             contexts = [each.context for each in store.known()]
-            return contexts, list(store.measurements([each.key for each in contexts]))
+            return contexts, store.measurements([each.key for each in contexts])
     try:
         document = CostsDocument.model_validate_json(text_of(path, _MOST_BYTES))
     except ValidationError as error:

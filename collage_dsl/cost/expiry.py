@@ -3,12 +3,10 @@
 from datetime import UTC, datetime, timedelta
 
 from collage_dsl.cost.cost import Infeasible
-from collage_dsl.cost.measurement import Measurement
+from collage_dsl.cost.measurement import Measurement, date_of, text_of_date
 
 DAYS = 7
 """The days after which a reason that may pass expires. Then the kernel is tried again."""
-
-_FORM = "%Y-%m-%d %H:%M:%S"
 
 _AHEAD = timedelta(days=1)
 """A measurement with a date further in the future than this comes from a wrong clock."""
@@ -24,14 +22,17 @@ def expiry(found: Measurement) -> str:
     cost = found.cost
     if not isinstance(cost, Infeasible) or not cost.kind.may_pass:
         return ""
-    measured = _date(found.measured_at) or now()
-    return expiry_of(measured.strftime(_FORM))
+    measured = date_of(found.measured_at) or now()
+    return expiry_of(text_of_date(measured))
 
 
 def expiry_of(measured_at: str) -> str:
     """When a kernel is tried again whose reason was found at this time and may pass."""
-    measured = _date(measured_at)
-    return (measured + timedelta(days=DAYS)).strftime(_FORM) if measured else ""
+    measured = date_of(measured_at)
+    if measured is None:
+        return ""
+    kept = timedelta(days=DAYS)
+    return text_of_date(min(measured, datetime.max - kept) + kept)
 
 
 def is_expired(found: Measurement) -> bool:
@@ -41,14 +42,7 @@ def is_expired(found: Measurement) -> bool:
     """
     if not expiry(found) or not found.measured_at:
         return False
-    measured, present = _date(found.measured_at), now()
+    measured, present = date_of(found.measured_at), now()
     if measured is None:
         return True
     return not present - timedelta(days=DAYS) < measured <= present + _AHEAD
-
-
-def _date(text: str) -> datetime | None:
-    try:
-        return datetime.strptime(text, _FORM)
-    except ValueError:
-        return None

@@ -1,7 +1,9 @@
 """What a store of costs keeps: measurements, and what they depend on."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
+from datetime import datetime
 from math import inf
 
 from collage_dsl.cost.cost import Cost, Infeasible, Refusal
@@ -96,9 +98,9 @@ def columns_of(measurement: Measurement) -> tuple[object, ...]:
 
 def measurement_of(row: Sequence[object]) -> Measurement | None:
     """The measurement with these columns; None if they are not one."""
-    kernel, context, label, seconds, reason, variant, error, kind, *spread, measured_at = row
-    if reason is None and (not isinstance(seconds, float) or not 0 <= seconds < inf):
+    if fault_of(row):
         return None
+    kernel, context, label, seconds, reason, variant, error, kind, *spread, measured_at = row
     return Measurement(
         str(kernel),
         str(context),
@@ -109,6 +111,43 @@ def measurement_of(row: Sequence[object]) -> Measurement | None:
         _spread(spread),
         str(measured_at),
     )
+
+
+def fault_of(row: Sequence[object]) -> str:
+    """Why these columns are no measurement; empty if they are one."""
+    seconds, reason, measured_at = row[3], row[4], row[-1]
+    if reason is None and (not isinstance(seconds, float) or not 0 <= seconds < inf):
+        return f"{seconds!r} is no time"
+    return "" if date_of(str(measured_at)) else f"{measured_at!r} is no date"
+
+
+def date_of(text: str) -> datetime | None:
+    """The date and time of a measurement; None if the text is none."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if text_of_date(found) == text else None
+
+
+def text_of_date(date: datetime) -> str:
+    """A date and time as it is kept: four digits for the year, so that texts sort as dates do."""
+    return date.replace(tzinfo=None).isoformat(" ", "seconds")
+
+
+def context_of(row: Sequence[object]) -> Context | None:
+    """The context with these columns; None if one that describes it is no JSON object."""
+    found = Context(*(str(field or "") for field in row))
+    fields = found.options, found.versions, found.timed
+    return found if all(map(is_object, fields)) else None
+
+
+def is_object(text: str) -> bool:
+    """Whether a text is empty, or a JSON object."""
+    try:
+        return not text or isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def refusal_of(kind: object) -> Refusal:

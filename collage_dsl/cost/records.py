@@ -72,7 +72,11 @@ class Records:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._open()
-        self._safely(self._prepare)
+        try:
+            self._safely(self._prepare)
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -167,8 +171,11 @@ class Records:
         """The result of `work`, which is done again with a new file where this one is damaged."""
         try:
             return work()
-        except sqlite3.DatabaseError as error:
-            is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
+        except sqlite3.ProgrammingError:  # such as the use of closed records: no damage
+            raise
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            # Python itself, which cannot decode a text, gives no code.
+            is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (0, *_DAMAGE)
             if not is_damaged or not is_store(self.path, _APPLICATION):
                 raise StoreError(f"cannot use the tuning records {self.path}: {error}") from error
             self._set_aside(error)

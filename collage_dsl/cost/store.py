@@ -4,7 +4,7 @@ import json
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from dataclasses import astuple
 from pathlib import Path
@@ -19,6 +19,8 @@ from collage_dsl.cost.measurement import (
     Known,
     Measurement,
     columns_of,
+    context_of,
+    fault_of,
     measurement_of,
     refusal_of,
 )
@@ -156,10 +158,7 @@ class CostStore:
         rows = self._run(
             f"SELECT {ROW} FROM cost WHERE kernel = ? AND context = ?", (kernel, context)
         )
-        found = measurement_of(rows[0]) if rows else None
-        if rows and found is None:
-            raise DamagedStoreError(f"{self._cannot_use()}: {rows[0][3]!r} is no time; {_OTHER}")
-        return found
+        return self._measurement(rows[0]) if rows else None
 
     def put(self, measurement: Measurement) -> None:
         """Keep `measurement`, and replace an older one of the same kernel and context."""
@@ -171,6 +170,9 @@ class CostStore:
 
     def known(self) -> list[Known]:
         """What the store has, by context: the last measured first."""
+        return self._safely(self._known)
+
+    def _known(self) -> list[Known]:
         rows = self._run(
             "SELECT cost.context, machine, target, options, versions, timed,"
             " count(*), count(reason), min(measured_at), max(measured_at)"
@@ -180,7 +182,7 @@ class CostStore:
         kinds, retried = self._refused()
         return [
             Known(
-                Context(*(str(field or "") for field in row[:6])),
+                context_of(row[:6]) or Context(str(row[0])),
                 int(str(row[6])),
                 int(str(row[7])),
                 str(row[8]),
@@ -208,21 +210,33 @@ class CostStore:
                 retried[context] = min(when, retried.get(context, when))
         return kinds, retried
 
-    def measurements(self, contexts: Collection[str]) -> Iterator[Measurement]:
+    def measurements(self, contexts: Collection[str]) -> list[Measurement]:
         """Every measurement in some contexts, by context, then by kernel."""
-        wanted = (json.dumps(sorted(contexts)),)
+        return self._safely(lambda: self._measurements(json.dumps(sorted(contexts))))
+
+    def _measurements(self, contexts: str) -> list[Measurement]:
         rows = self._run(
             f"SELECT {ROW} FROM cost WHERE context IN (SELECT value FROM json_each(?))"
             " ORDER BY context, kernel",
-            wanted,
+            (contexts,),
         )
-        yield from (found for row in rows if (found := measurement_of(row)))
+        return [self._measurement(row) for row in rows]
+
+    def _measurement(self, row: Sequence[object]) -> Measurement:
+        found = measurement_of(row)
+        if found is None:
+            raise DamagedStoreError(f"{self._cannot_use()}: {fault_of(row)}; {_OTHER}")
+        return found
 
     def add(self, contexts: Iterable[Context], measurements: Iterable[Measurement]) -> int:
         """
         Keep measurements from elsewhere, all of them or none; one that the store has from the same
         time or a later one stays. The number of those that are new or newer.
         """
+        taken = tuple(contexts), tuple(measurements)
+        return self._safely(lambda: self._add(*taken))
+
+    def _add(self, contexts: Sequence[Context], measurements: Sequence[Measurement]) -> int:
         self._run("BEGIN IMMEDIATE")
         try:
             added = 0
@@ -251,6 +265,15 @@ class CostStore:
         Forget what was measured in some contexts, or of that only what was measured `before` a time
         or has no cost. The number of measurements that are gone, or would be if this is no trial.
         """
+        return self._safely(
+            lambda: self._remove(
+                contexts, before, only_infeasible=only_infeasible, is_trial=is_trial
+            )
+        )
+
+    def _remove(
+        self, contexts: Collection[str], before: str, *, only_infeasible: bool, is_trial: bool
+    ) -> int:
         condition = " AND measured_at < ?" if before else ""
         condition += " AND reason IS NOT NULL" if only_infeasible else ""
         removed = 0
@@ -264,15 +287,21 @@ class CostStore:
         return removed
 
     def faults(self) -> list[str]:
-        """What is wrong with the file: what SQLite finds, and rows that are no measurements."""
+        """
+        What is wrong with the file: what SQLite finds, and rows that are no measurements or no
+        contexts.
+        """
         found = [str(row[0]) for row in self._run("PRAGMA integrity_check")]
-        faults = [] if found == ["ok"] else found
-        rows = self._run(f"SELECT {ROW} FROM cost") if not faults else []
-        wrong = (row for row in rows if measurement_of(row) is None)
-        return [*faults, *(f"{row[3]!r} is no time, of {row[2]} ({row[0]})" for row in wrong)]
+        if found != ["ok"]:
+            return found
+        rows = self._run(f"SELECT {ROW} FROM cost")
+        faults = [f"{why}, of {row[2]} ({row[0]})" for row in rows if (why := fault_of(row))]
+        contexts = self._run("SELECT * FROM context")
+        wrong = (str(row[0]) for row in contexts if context_of(row) is None)
+        return [*faults, *(f"the description of the context {each} is no JSON" for each in wrong)]
 
     def __len__(self) -> int:
-        return int(str(self._run("SELECT count(*) FROM cost")[0][0]))
+        return int(str(self._safely(lambda: self._run("SELECT count(*) FROM cost"))[0][0]))
 
     def _prepare(self) -> None:
         self._run("BEGIN")  # one transaction, so that all reads below see the same state
@@ -326,7 +355,7 @@ class CostStore:
         try:
             return work()
         except DamagedStoreError as error:
-            if not self.repairs or not is_store(self.path, _APPLICATION):
+            if not self.repairs or not is_ours(self.path):
                 raise
             self.repair(str(error.__cause__ or error))
             self._prepare()
@@ -359,6 +388,11 @@ def _made(path: Path, rows: Iterable[Sequence[object]], contexts: Iterable[Conte
     found = (measurement_of(row) for row in rows)
     with CostStore(path, repairs=False) as store:
         store.add(contexts, (each for each in found if each))
+
+
+def is_ours(path: Path) -> bool:
+    """Whether the file begins as a store of costs does, whatever follows."""
+    return is_store(path, _APPLICATION)
 
 
 def default_store_path() -> Path:

@@ -187,6 +187,7 @@ def compile_model(
     solver(strategy)  # Refuse now a strategy that does not exist.
     lock = Lock.load(frozen) if isinstance(frozen, str | Path) else frozen
     check_names(specs)
+    _check_options(plans, refine, budget)
     backend_of = backends_of(specs, backends)
     for spec in specs:
         backend_of(spec.target).prepare()
@@ -245,6 +246,14 @@ def compile_model(
             winner = replace(winner, executable=None)
         raced.append(_Raced(part, planned, winner, documents, report))
     return _built(model, name, raced, specs, home, backend_of, backends, watch)
+
+
+def _check_options(plans: int, refine: str | None, budget: float | str) -> None:
+    if plans < 1:
+        raise ValueError(f"at least 1 plan is raced, not {plans}")
+    if refine not in (None, "evolutionary"):
+        raise ValueError(f"`refine` is 'evolutionary' or None, not {refine!r}")
+    seconds_of(budget)
 
 
 def _built(

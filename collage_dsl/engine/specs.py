@@ -1,6 +1,6 @@
 """Find the specs of everything that users give as targets, and the targets of each spec."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from collage_dsl.engine.spec_files import load
 from collage_dsl.graph import Device, Graph, OpSet
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.spec import Refusal
-from collage_dsl.targets.attach import refuse_old_string
+from collage_dsl.targets.attach import TargetError, refuse_old_string
 from collage_dsl.targets.gather import gather_all
 from collage_dsl.targets.refine import Options, may_run, options_of_target
 
@@ -97,6 +97,10 @@ def _renamed(spec: FusionSpec, taken: set[str]) -> FusionSpec:
 
 def _given(targets: Sequence[Any], backends: Sequence[Backend]) -> list[tuple[FusionSpec, Any]]:
     """Each spec with the target that it came from, or with itself if it was given by itself."""
+    if isinstance(targets, str | Path | FusionSpec):
+        raise TargetError('targets are given as a list, such as ["native"]')
+    if isinstance(targets, Mapping):
+        raise TargetError("targets are given as a list, such as [*specs.values()]")
     found: list[tuple[FusionSpec, Any]] = []
     for target in targets:
         if isinstance(target, FusionSpec):

@@ -144,6 +144,9 @@ def choose(
     merged kernel has only the calls of its parts.
     """
     solve = solver(strategy)
+    found = tuple(found)
+    if any(each.graph is not graph for each in found):
+        raise ValueError("a candidate is of another graph: choose for the graph of `propose`")
     with ExitStack() as stack:
         pricing = Pricing(stack)
         costs = pricing.sources(cost)

@@ -3,8 +3,7 @@
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from math import nan
+from math import inf, nan
 from typing import Any, Self
 
 from collage_dsl.backends.base import Backend
@@ -144,6 +143,8 @@ class MeasuredCost:
         watch: Callable[[Counts], None] = lambda counts: None,
         fleet: Fleet | None = None,
     ) -> None:
+        if not 0 < timeout < inf:
+            raise ValueError(f"the time limit of a kernel is a number of seconds, not {timeout}")
         self.backend_of = backend_of
         self.sizes = sizes or {}
         self.found = FoundValues(given)
@@ -161,7 +162,6 @@ class MeasuredCost:
         self._footprints: dict[int, tuple[Graph, int]] = {}
         self._kept = Kept(store, self.machine)
         self.overheads = Overheads(self._kept, self._limit, self._work_alone)
-        self._dates: dict[Key, str] = {}
         self._measured_at: dict[CandidateKernel, str] = {}
         cores = len(os.sched_getaffinity(0))
         self._workers = Workers[_Task, Timing | Overhead | InTurn](
@@ -180,7 +180,7 @@ class MeasuredCost:
             return wanted
         if wanted.key not in self._known:
             self._price([wanted])
-        self._measured_at[candidate] = self._dates.get(wanted.key, "")
+        self._measured_at[candidate] = self._date(wanted)
         return self._cost(wanted)
 
     def _cost(self, wanted: Wanted) -> Cost:
@@ -204,7 +204,7 @@ class MeasuredCost:
             if not self._is_recorded(wanted):
                 return nan
             self.counts.found += 1
-        self._measured_at[candidate] = self._dates.get(wanted.key, "")
+        self._measured_at[candidate] = self._date(wanted)
         return self._cost(wanted)
 
     def _is_recorded(self, wanted: Wanted) -> bool:
@@ -214,9 +214,11 @@ class MeasuredCost:
         if len(found) < len(stored):
             return False
         self.counts.reused += 1
-        self._dates[wanted.key] = max(each.measured_at for each in found)
         self._learned(wanted, found)
         return True
+
+    def _date(self, wanted: Wanted) -> str:
+        return max(each.measured_at for each in self._known[wanted.key])
 
     def measured_at(self, candidate: CandidateKernel) -> str:
         """When a cost that was asked for was measured, in UTC; empty where it was not measured."""
@@ -302,8 +304,8 @@ class MeasuredCost:
         new = []
         for candidate, old, timing in zip(candidates, known, answer.timings, strict=True):
             timing = self._own(candidate, timing)
-            new.append(replace(old, cost=timing.seconds, spread=timing.spread, measured_at=""))
-            self._kept.keep(new[-1])
+            found = replace(old, cost=timing.seconds, spread=timing.spread)
+            new.append(self._kept.keep(found))
         return new
 
     def ahead(self, candidates: Iterable[CandidateKernel]) -> None:
@@ -447,7 +449,6 @@ class MeasuredCost:
         for candidate, context, known in zip(wanted.offered, wanted.key[1], stored, strict=True):
             every.append(known or (yield from self._new(candidate, wanted, context)))
         every = yield from self._variants_in_turn(wanted, every)
-        self._dates[wanted.key] = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
         self._learned(wanted, every)
 
     def _variants_in_turn(
@@ -504,8 +505,7 @@ class MeasuredCost:
                 found = Measurement(name, context, label, refused, variant)
             case Timing(seconds, error, spread):
                 found = Measurement(kernel, context, label, seconds, variant, error, spread)
-        self._kept.keep(found)
-        return found
+        return self._kept.keep(found)
 
     def _measure(
         self, candidate: CandidateKernel

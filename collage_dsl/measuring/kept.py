@@ -1,9 +1,11 @@
 """Keep what is measured on a machine in a store, with what its context means."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.cost import Context, CostStore, Measurement
+from collage_dsl.cost.expiry import now
+from collage_dsl.cost.measurement import text_of_date
 from collage_dsl.graph import Toolchain
 from collage_dsl.measuring.key import context_of
 from collage_dsl.measuring.machine import Machine
@@ -27,7 +29,12 @@ class Kept:
             self._keys[made_of] = found.key
         return self._keys[made_of]
 
-    def keep(self, measurement: Measurement) -> None:
-        """Store a measurement, whose context was asked for before."""
+    def keep(self, measurement: Measurement) -> Measurement:
+        """
+        Store a measurement, whose context was asked for before. Returns it as it is stored, with
+        its date.
+        """
+        dated = replace(measurement, measured_at=text_of_date(now()))
         self.store.describe(self._contexts[measurement.context])
-        self.store.put(measurement)
+        self.store.put(dated)
+        return dated

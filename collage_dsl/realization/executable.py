@@ -84,10 +84,13 @@ class ModelExecutable:
             (each.value.name, each.shape, each.dtype if each.borrows else None, each)
             for each in self._inputs
         ]
+        # An output that is named twice is given once.
+        places = {each.name: place for place, each in enumerate(signature.outputs)}
         self._gives = [
-            (index, name, dtype is not None and is_exchanged(dtype), owned[index])
-            for index, (name, (_, dtype)) in enumerate(self._outputs.items())
+            (places[name], name, dtype is not None and is_exchanged(dtype), owned[places[name]])
+            for name, (_, dtype) in self._outputs.items()
         ]
+        self._is_single = len(signature.outputs) == 1
         self.at_sizes = tuple(
             ModelExecutable(self.module, each, place, self._weights)
             for place, each in enumerate(signature.at_sizes(), start=1)
@@ -126,6 +129,8 @@ class ModelExecutable:
             results = self.call(tensors)
         except (EngineError, ExecutableError) as error:
             raise ExecutableError(self._explained(str(error), tensors)) from error
+        if targets:
+            self._check_shapes(targets, results)
         outputs: dict[str, Any] = {}
         for index, name, exchanged, owned in self._gives:
             if exchanged:
@@ -164,7 +169,7 @@ class ModelExecutable:
             machine = self._main(relax.VirtualMachine(self.module, self._devices))
         result = machine(*tensors)
         self._idle.append(machine)
-        return [result] if len(self._gives) == 1 else list(result)
+        return [result] if self._is_single else list(result)
 
     def watched(self, inputs: Mapping[str, Any], watch: Callable[..., int]) -> list[Any]:
         """
@@ -174,7 +179,7 @@ class ModelExecutable:
         machine = relax.VirtualMachine(self.module, self._devices)
         machine.set_instrument(watch)
         result = self._main(machine)(*self.tensors(inputs))
-        return [result] if len(self._gives) == 1 else list(result)
+        return [result] if self._is_single else list(result)
 
     def _fitting(self, inputs: Mapping[str, Any]) -> "ModelExecutable | None":
         """The executable for the sizes of `inputs`; None if it was not compiled for them."""
@@ -226,6 +231,20 @@ class ModelExecutable:
 
     def _misnamed(self, inputs: Any) -> ExecutableError:
         return misnamed(self.signature.inputs, inputs)
+
+    def _check_shapes(
+        self, targets: Mapping[str, tuple[Array, Any]], results: Sequence[Any]
+    ) -> None:
+        """Raise `ExecutableError` for an array that has not the shape of the output for it."""
+        for index, name, _, _ in self._gives:
+            if name not in targets:
+                continue
+            memory, shape = targets[name][0], tuple(map(int, results[index].shape))
+            if memory.shape != shape:
+                raise ExecutableError(
+                    f"output `{name}` has the shape {list(shape)} here, "
+                    f"the array given for it {list(memory.shape)}"
+                )
 
     def _targets(self, out: Mapping[str, Any]) -> dict[str, tuple[Array, Any]]:
         """The memory and the object of each name in `out`. Raises `ExecutableError`."""
