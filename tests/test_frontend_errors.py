@@ -112,6 +112,14 @@ def test_shapes_that_do_not_fit_are_refused_at_the_node() -> None:
     assert refusal(given).startswith("cannot import `Add_y`: operator Add: ")
 
 
+def test_a_size_below_0_is_refused_at_the_node() -> None:
+    constants = {"w": weights(1, 16, 1, 3)}
+    made = node("ConvTranspose", "x w", "y", pads=[1, 0, 1, 1])
+    given = model([made], {"x": (2, 1, 1, 8)}, ["y"], constants)
+
+    assert refusal(given).endswith("operator ConvTranspose: `y` would have a dimension of -1")
+
+
 def test_training_is_refused() -> None:
     constants = {name: weights(3) for name in "sbmv"}
     given = model(

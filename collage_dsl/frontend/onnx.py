@@ -43,7 +43,7 @@ from collage_dsl.frontend.onnx_operators import CANONICAL
 from collage_dsl.frontend.onnx_origins import origins
 from collage_dsl.frontend.onnx_scope import names_read, rename
 from collage_dsl.frontend.onnx_short_floats import in_float32
-from collage_dsl.frontend.onnx_site import Site, Value
+from collage_dsl.frontend.onnx_site import Site, Value, check_sizes
 from collage_dsl.frontend.onnx_sized_operators import SIZED
 from collage_dsl.frontend.onnx_sizes import Sizes, sizes_of
 from collage_dsl.frontend.onnx_types import (
@@ -416,7 +416,7 @@ class _Importer(Values):
     def fields(self, node: onnx.NodeProto, made: Value) -> list[Value]:
         """
         The values of the node's outputs from what a converter made. Raises `CannotConvertError` if
-        it made too few, or what a graph cannot have.
+        it made too few, or what a graph cannot have, and ValueError if a dimension is below 0.
         """
         if isinstance(made, Linear):
             self.check(made)
@@ -433,6 +433,8 @@ class _Importer(Values):
             fields = [made]
         if any(self.uses[name] for name in node.output[len(fields) :]):
             raise CannotConvertError(f"only the first output of {node.op_type} is supported")
+        for name, field in zip(node.output, fields, strict=False):
+            check_sizes(name, field)
         return fields
 
     def store(self, node: onnx.NodeProto, fields: list[Value]) -> None:

@@ -112,6 +112,15 @@ def static_dims(type_: Any) -> list[int | None]:
     return [int(d.value) if isinstance(d, tirx.IntImm) else None for d in values]
 
 
+def check_sizes(name: str, value: Any) -> None:
+    """Raises ValueError for a tensor with a dimension below 0, as of windows that do not fit."""
+    type_ = getattr(value, "ty", None)
+    dims = static_dims(type_) if isinstance(type_, relax.TensorType) else []
+    least = min((dim for dim in dims if dim is not None), default=0)
+    if least < 0:
+        raise ValueError(f"`{name}` would have a dimension of {least}")
+
+
 def known_dims(dims: Sequence[int | None]) -> list[int] | None:
     """`dims` if all are known, else None."""
     known = [dim for dim in dims if dim is not None]
