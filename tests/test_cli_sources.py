@@ -160,6 +160,8 @@ def test_a_compiled_model_and_its_lock_keep_where_costs_came_from(folder: Path) 
     assert CliRunner().invoke(app, frozen, standalone_mode=False).exception is None
     kept = json.loads((folder / "built" / "plan.json").read_text("utf-8"))["kernels"]
     assert {each["label"]: each["source"] for each in kept} == found
+    refused = collage(*frozen, "--costs", "analytic")
+    assert_one_message(refused, 2, "--frozen and --costs cannot be used together")
 
 
 def test_coverage_takes_sources_that_measure_nothing(folder: Path) -> None:

@@ -13,7 +13,7 @@ import collage_dsl as collage
 from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.builder import op_predicate
-from collage_dsl.cost import Cost, CostStore, Infeasible
+from collage_dsl.cost import Cost, CostStore, Infeasible, SourceError
 from collage_dsl.engine import race
 from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.onnx import from_onnx
@@ -443,6 +443,7 @@ def test_two_targets_of_tvm_for_two_processors_are_built_each_for_its_own() -> N
         ({"refine": "evolutionary", "budget": float("nan")}, "`nan` is no time"),
         ({"timeout": float("nan"), "cost": "measured"}, "the time limit of a kernel"),
         ({"timeout": float("inf"), "cost": "measured"}, "the time limit of a kernel"),
+        ({"race_seconds": float("nan")}, "`race_seconds` are above 0"),
     ],
 )
 def test_an_option_that_means_nothing_is_refused(
@@ -451,6 +452,26 @@ def test_an_option_that_means_nothing_is_refused(
     given = {"cost": lambda kernel: 1e-6, "store": tmp_path / "costs.sqlite", **options}
     with pytest.raises(ValueError, match=said):
         collage.compile(small_convolution(), ["native"], **given)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"strategy": 5}, TypeError, "a strategy is a function or a name, not of type int"),
+        ({"cost": 5}, SourceError, "a source of costs is a function.* not a value of type int"),
+        ({"cost": [5]}, SourceError, "a source of costs is a function.* not a value of type int"),
+    ],
+)
+def test_an_option_of_another_type_is_refused(
+    options: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        collage.compile(small_convolution(), ["native"], **options)
+
+
+def test_a_target_of_another_type_is_refused() -> None:
+    with pytest.raises(TargetError, match="a target is not of type int"):
+        collage.compile(small_convolution(), [5])
 
 
 @pytest.mark.parametrize("targets", ["native", Path("native.collage"), NATIVE, {"tvm": NATIVE}])

@@ -203,6 +203,8 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
     """Compile the model of `request`, or `model` under its name, with progress on stderr."""
     if request.refine and request.frozen:
         raise CommandError("--frozen and --refine cannot be used together")
+    if request.costs and request.frozen:
+        raise CommandError("--frozen and --costs cannot be used together: nothing is measured")
     specs = targets_of(request)
     check_sources(request.costs)
     inputs = read_arrays(request.inputs) if request.inputs else None

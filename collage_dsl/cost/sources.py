@@ -108,7 +108,7 @@ class Sources:
         one of several it does not know the cost of that kernel, and the next source is asked.
         Raises `TableError` where a file is no cost table, and `SourceError`.
         """
-        if isinstance(given, str | Path | Source) or callable(given):
+        if isinstance(given, str | Path | Source) or not isinstance(given, Iterable):
             return cls(_made(given, offered, is_alone=True))
         return cls(source for each in given for source in _made(each, offered, is_alone=False))
 
@@ -199,8 +199,13 @@ def _made(given: CostSource, offered: Offered, *, is_alone: bool) -> Iterator[So
         yield Source(given, _loaded(declared(GROUP)[given]))
     elif isinstance(given, str | Path):
         yield _of_file(given, offered, is_alone=is_alone)
-    else:
+    elif callable(given):
         yield Source(_name_of(given), given)
+    else:
+        raise SourceError(
+            "a source of costs is a function, a table, the name of a file or a word such as "
+            f"{MEASURED!r}, not a value of type {type(given).__name__}"
+        )
 
 
 def _of_word(word: str, offered: Offered) -> Sequence[Source]:

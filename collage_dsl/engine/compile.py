@@ -187,7 +187,7 @@ def compile_model(
     solver(strategy)  # Refuse now a strategy that does not exist.
     lock = Lock.load(frozen) if isinstance(frozen, str | Path) else frozen
     check_names(specs)
-    _check_options(plans, refine, budget)
+    _check_options(plans, refine, budget, race_seconds)
     backend_of = backends_of(specs, backends)
     for spec in specs:
         backend_of(spec.target).prepare()
@@ -248,12 +248,16 @@ def compile_model(
     return _built(model, name, raced, specs, home, backend_of, backends, watch)
 
 
-def _check_options(plans: int, refine: str | None, budget: float | str) -> None:
+def _check_options(
+    plans: int, refine: str | None, budget: float | str, race_seconds: float
+) -> None:
     if plans < 1:
         raise ValueError(f"at least 1 plan is raced, not {plans}")
     if refine not in (None, "evolutionary"):
         raise ValueError(f"`refine` is 'evolutionary' or None, not {refine!r}")
     seconds_of(budget)
+    if not 0 < race_seconds < inf:
+        raise ValueError(f"`race_seconds` are above 0, and finite, not {race_seconds}")
 
 
 def _built(

@@ -177,11 +177,14 @@ def _may_merge(limits: Limits, kernel: CandidateKernel) -> bool:
 
 
 def solver(strategy: Strategy) -> Solve:
-    """A search by `strategy`. Raises `UnknownStrategyError`."""
+    """A search by `strategy`. Raises `UnknownStrategyError`, and TypeError for what is none."""
     if strategy == "auto":
         return auto
     if isinstance(strategy, str):
         find_strategy(strategy)  # Say now that there is none, and not after long measuring.
+    elif not callable(strategy):
+        given = type(strategy).__name__
+        raise TypeError(f"a strategy is a function or a name, not of type {given}")
     return partial(search, strategy=strategy)
 
 

@@ -112,6 +112,8 @@ def options_of(target: tvm.target.Target | Mapping[str, Any] | str) -> dict[str,
     """
     if isinstance(target, tvm.target.Target):
         return dict(target.export())
+    if not isinstance(target, str | Mapping):
+        raise TargetError(f"a target is not of type {type(target).__name__}")
     options = {"kind": target} if isinstance(target, str) else dict(target)
     plain = next((name for name in _PLAIN if name in options), None)
     if plain:
