@@ -41,7 +41,7 @@ class AnsweringProtocol(LanguageServerProtocol):
 
 def strict_converter() -> Any:
     """The converter of pygls, but nothing else is taken for a string."""
-    converter = default_converter()
+    converter = default_converter()  # type: ignore[no-untyped-call]
     converter.register_structure_hook(str, _string)
     return converter
 
