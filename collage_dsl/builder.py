@@ -19,10 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from collage_dsl.argument_types import with_checked_types
 from collage_dsl.engine.tables import registered_tables
 from collage_dsl.graph import Kind, Measuring, Option, Toolchain, Tuning
 from collage_dsl.language.checked import checked
 from collage_dsl.language.loading import definitions
+from collage_dsl.language.messages.findings import count
 from collage_dsl.language.reasoning.pattern_shape import always_there
 from collage_dsl.language.resolve import pattern_tables
 from collage_dsl.language.resolve.dimensions import Dimensions
@@ -83,6 +85,9 @@ from collage_dsl.rules.predicate import BACKEND, Predicate
 from collage_dsl.rules.regions import Preference
 from collage_dsl.rules.vertical import USUAL_DEPTH
 
+_checked = with_checked_types("rule", "rules", "attributes")
+"""Rules and values of attributes are checked where they are used."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Term:
@@ -131,9 +136,11 @@ class Term:
     def __mod__(self, other: Any) -> "Term":
         return self._calculated("%", other)
 
+    @_checked
     def __and__(self, other: "Term") -> "Term":
         return Term(conditions.And(self.expression, other.expression))
 
+    @_checked
     def __or__(self, other: "Term") -> "Term":
         return Term(conditions.Or(self.expression, other.expression))
 
@@ -146,6 +153,7 @@ class Term:
     def __truediv__(self, other: Any) -> "Term":
         return self._calculated("/", other)
 
+    @_checked
     def __getitem__(self, index: int) -> "Term":
         """One element of an attribute: `attribute("padding")[0]`."""
         return Term(conditions.Item(_attribute(self), index))
@@ -157,29 +165,34 @@ class Term:
         """Every element of an attribute."""
         return Term(conditions.Each(_attribute(self)))
 
+    @_checked
     def near(self, other: Any, *, within: float = conditions.TOLERANCE) -> "Term":
         """`a ~= b`, `a ~= b within 1e-3`"""
         return Term(conditions.Near(self.expression, _expression(other), within))
 
     def one_of(self, *choices: Plain) -> "Term":
         """`value in [a, b]`"""
-        return Term(conditions.Within(self.expression, conditions.Constant(choices)))
+        return Term(conditions.Within(self.expression, _expression(choices)))
 
+    @_checked
     def between(self, least: float, most: float) -> "Term":
         """`value in least..most`, both ends included."""
         return Term(conditions.Within(self.expression, conditions.Range(least, most)))
 
 
+@_checked
 def attribute(name: str) -> Term:
     """An attribute of a call, for use in the `where` of that call."""
     return Term(conditions.Attr(name))
 
 
+@_checked
 def all_elements(term: Term) -> Term:
     """`all(w >= 0)`: `all_elements(w.element >= 0)`."""
     return Term(conditions.All(term.expression))
 
 
+@_checked
 def each(name: str) -> Term:
     """`name[*]`: every element of an attribute."""
     return Term(conditions.Each(conditions.Attr(name)))
@@ -197,6 +210,7 @@ class Value:
             raise ValueError("a condition asks about a value with a name: `bind` it first")
         return self.operand.name
 
+    @_checked
     def __getitem__(self, index: int) -> "Value":
         """A field of a tuple."""
         return Value(FieldOf(self.operand, index))
@@ -251,14 +265,17 @@ class Value:
         """An element of a constant, inside `all_elements`."""
         return Term(conditions.Element(self.name))
 
+    @_checked
     def place(self, axis: int) -> Term:
         """Where an element of a constant is along an axis, inside `all_elements`."""
         return Term(conditions.Place(self.name, axis))
 
+    @_checked
     def attribute(self, name: str) -> Term:
         """`k.strides`: an attribute of the call that is this value."""
         return Term(conditions.AttrOf(self.name, name))
 
+    @_checked
     def dim(self, axis: int) -> Term:
         return Term(conditions.DimAt(self.name, axis))
 
@@ -267,16 +284,19 @@ ANYTHING = Value(Anything())
 """`_`: any value; it is not part of the match."""
 
 
+@_checked
 def number(value: float, *, within: float = 0.0) -> Value:
     """A constant all of whose elements are `value`, up to a relative tolerance."""
     return Value(Number(value, within))
 
 
+@_checked
 def approximately(value: float) -> Value:
     """`~0.7071`, with the default tolerance."""
     return Value(Number(value, conditions.TOLERANCE))
 
 
+@_checked
 def list_of(*items: int | str) -> Value:
     """`[1, _, ..]`: a list that the program writes. `PatternBuilder.list_of` names its items."""
     found = tuple(map(_list_item, items))
@@ -289,11 +309,13 @@ def _list_item(item: int | str) -> int | Literal["_", ".."]:
     return item if isinstance(item, int) else ANY if item == ANY else OPEN
 
 
+@_checked
 def extern_predicate(name: str, *parameters: str, source: str) -> Predicate:
     """`extern predicate fits(x, w) from "acme.predicates:fits";`"""
     return Predicate(name, parameters, source)
 
 
+@_checked
 def holds(predicate: Predicate, *values: Value) -> Term:
     """A condition that calls host code with values: `fits(x, w)`."""
     return Term(conditions.Holds(predicate, tuple(value.name for value in values)))
@@ -305,6 +327,7 @@ class Operators:
 
     names: tuple[str | Kind, ...]
 
+    @_checked
     def __call__(
         self,
         *operands: Value,
@@ -334,33 +357,45 @@ class Operators:
         return tuple(name for name in self.names if isinstance(name, Kind))
 
 
+@_checked
 def one(*operators: str | Kind) -> Operators:
     return Operators(operators)
 
 
+@_checked
 def match(pattern: Pattern, *operands: Value, optional: bool = False) -> Value:
     """A call of another pattern: the value that it matches."""
+    if len(operands) != len(pattern.parameters):
+        said = f"`{pattern.name}` takes {count(len(pattern.parameters), 'operand')}"
+        raise ValueError(f"{said}, not {len(operands)}")
     return Value(PatternCall(pattern, tuple(o.operand for o in operands), optional))
 
 
+@_checked
 def either(*choices: Value) -> Value:
+    if not choices:
+        raise ValueError("`either` needs at least one value")
     return Value(Either(tuple(choice.operand for choice in choices)))
 
 
+@_checked
 def tuple_of(*fields: Value) -> Value:
     return Value(TupleOf(tuple(value.operand for value in fields)))
 
 
+@_checked
 def tuple_of_each(least: int, most: int, field: Value) -> Value:
     """`each[2..8] act(_)`: a tuple of any length within bounds."""
     return Value(TupleOfEach(field.operand, least, most))
 
 
+@_checked
 def path(least: int, most: int, operators: Operators, origin: Value) -> Value:
     """`path[1..6] elementwise from k`: a value computed from `origin` by these calls alone."""
     return Value(PathFrom(operators.ops, origin.operand, least, most, operators.kinds))
 
 
+@_checked
 def repeat(least: int, most: int, call: Value) -> Value:
     if not isinstance(call.operand, Call | PatternCall):
         raise ValueError("only the call of an operator or of a pattern can be repeated")
@@ -392,6 +427,11 @@ class PatternBuilder:
     main: str = ""
     """The name of the anchor operator."""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise TypeError("`name` of `PatternBuilder` must be a string")
+
+    @_checked
     def value(
         self,
         name: str,
@@ -408,6 +448,7 @@ class PatternBuilder:
         sources = Excluded(given.ops, "const" in excluded, given.kinds) if excluded else None
         return self._parameter(Parameter(name, optional=optional, excluded=sources), dims)
 
+    @_checked
     def constant(self, name: str, *, optional: bool = False, dims: Dims | None = None) -> Value:
         """A parameter that is a constant, bound inside the kernel."""
         return self._parameter(Parameter(name, constant=True, optional=optional), dims)
@@ -418,6 +459,7 @@ class PatternBuilder:
             self.demands += [where for _, where in self.dimensions.demands(parameter, dims)]
         return Value(Reference(parameter.name))
 
+    @_checked
     def list_of(self, name: str, *items: int | str) -> Value:
         """
         Add the equation `name = [n, _, 64]`: a list whose items are numbers, names, `"_"` and
@@ -426,6 +468,7 @@ class PatternBuilder:
         self.dimensions.note_list(name, items)
         return self.bind(name, list_of(*(item if _is_plain(item) else ANY for item in items)))
 
+    @_checked
     def dim(self, name: str) -> Term:
         """A dimension that a parameter or an item of a list has named."""
         place = self.dimensions.place(name)
@@ -433,21 +476,29 @@ class PatternBuilder:
             raise ValueError(f"no parameter or list has a dimension `{name}`")
         return Term(place)
 
+    @_checked
     def bind(self, name: str, value: Value) -> Value:
         """Add the equation `name = value`."""
         self.bindings.append(Binding(name, value.operand))
         return Value(Reference(name))
 
+    @_checked
     def where(self, term: Term, reason: str = "") -> None:
         self.conditions.append(Where(term.expression, reason))
 
+    @_checked
     def anchor(self, value: Value) -> None:
         """`anchor k;`: the main operator."""
         self.main = value.name
 
+    @_checked
     def yields(self, result: Value, *others: Value, taps: bool = False) -> Pattern:
         """The pattern, with these results."""
         names = (result.name, *(other.name for other in others))
+        known = {each.name for each in self.parameters} | {each.name for each in self.bindings}
+        for name in names:
+            if name not in known:
+                raise ValueError(f"`yields` of `{self.name}`: the pattern does not define `{name}`")
         always = always_there(tuple(self.parameters), tuple(self.bindings), names)
         demands = (*self.demands, *self.dimensions.demands_of_lists(always))
         return Pattern(
@@ -468,6 +519,7 @@ Definition = Pattern | Operators | Predicate | FusionRule
 """What a name in a file stands for; a class of operators can be called."""
 
 
+@_checked
 def imported(file: str | Path, *, search: Sequence[str | Path] = ()) -> Mapping[str, Definition]:
     """
     The definitions of a spec file by name: `imported("std/activations.collage")["swish"]`.
@@ -480,6 +532,7 @@ def imported(file: str | Path, *, search: Sequence[str | Path] = ()) -> Mapping[
     return {name: _defined(definition) for name, definition in found}
 
 
+@_checked
 def pattern_table(name: str) -> Mapping[str, Definition]:
     """
     The patterns of one of TVM's tables, or of one that is registered in this process, by name, and
@@ -496,6 +549,7 @@ def pattern_table(name: str) -> Mapping[str, Definition]:
 # Rules and targets.
 
 
+@_checked
 def op_call_by_kind(*kinds: Kind) -> FusionRule:
     return OpCallByKind(kinds) if kinds else OpCallByKind()
 
@@ -510,10 +564,12 @@ def _rule(given: object) -> FusionRule:
     raise TypeError(f"a rule is needed here, not {what}")
 
 
+@_checked
 def dfpattern(pattern: Pattern) -> FusionRule:
     return DFPattern(pattern)
 
 
+@_checked
 def op_predicate(predicate: Predicate | str, *, ops: tuple[str, ...] = ()) -> FusionRule:
     """`predicate` has one parameter; a string names a backend, which is asked instead."""
     if isinstance(predicate, str):
@@ -525,19 +581,25 @@ def host() -> FusionRule:
     return Host()
 
 
+@_checked
 def composite(label: str, rule: FusionRule) -> FusionRule:
     return Tagged(label, _rule(rule))
 
 
+@_checked
 def union(*rules: FusionRule) -> FusionRule:
+    if not rules:
+        raise ValueError("`union` needs at least one rule")
     return Union(tuple(map(_rule, rules)))
 
 
+@_checked
 def primitive(rule: FusionRule) -> FusionRule:
     """`rule` unchanged: every target makes one kernel of each candidate anyway."""
     return _rule(rule)
 
 
+@_checked
 def max_coalesce(rule: FusionRule, *, prefer: Preference = "largest") -> FusionRule:
     return MaxCoalesce(_rule(rule), prefer)
 
@@ -549,11 +611,13 @@ TUPLE_PROJECTIONS = TupleProjections()
 CONSTANTS = Constants()
 
 
+@_checked
 def kind(upstream: Kind, downstream: Kind) -> Primitive:
     """`kind(anchor -> broadcast)`"""
     return KindPair(upstream, downstream)
 
 
+@_checked
 def combine_by_primitives(
     rule: FusionRule,
     *,
@@ -565,10 +629,12 @@ def combine_by_primitives(
     return CombineByPrimitives(_rule(rule), using, max_depth, max_nodes, max_splits)
 
 
+@_checked
 def horizontal(rule: FusionRule, *, max: int = 3) -> FusionRule:  # noqa: A002 (as in files)
     return Horizontal(_rule(rule), max)
 
 
+@_checked
 def vertical(
     rule: FusionRule,
     *,
@@ -579,34 +645,41 @@ def vertical(
     return Vertical(_rule(rule), prologue, epilogue, max_depth)
 
 
+@_checked
 def only_valid(rule: FusionRule, limits: Limits) -> FusionRule:
     return OnlyValid(_rule(rule), limits)
 
 
+@_checked
 def only_variants(rule: FusionRule, variants: Sequence[str]) -> FusionRule:
     return OnlyVariants(_rule(rule), tuple(variants))
 
 
+@_checked
 def name(glob: str) -> Selector:
     """Selects the operator calls whose names match a glob: `name("/head/*")`."""
     return ByName(glob)
 
 
+@_checked
 def op(*operators: str) -> Selector:
     """Selects the calls of some operators: `op("nn.softmax", "tanh")`."""
     return ByOperator(operators)
 
 
+@_checked
 def pin(selector: Selector, *, because: str = "") -> Placement:
     """A placement: only the target that it is given to may run the selected calls."""
     return Placement("pin", selector, because)
 
 
+@_checked
 def forbid(selector: Selector, *, because: str = "") -> Placement:
     """A placement: the target that it is given to may not run the selected calls."""
     return Placement("forbid", selector, because)
 
 
+@_checked
 def target(
     name: str,
     kind: str,
@@ -671,6 +744,14 @@ def _attribute(term: Term) -> conditions.Attr | conditions.AttrOf:
 def _expression(value: Any) -> Expression:
     if isinstance(value, Term):
         return value.expression
-    if isinstance(value, list):
-        value = tuple(value)
-    return conditions.Constant(value)
+    return conditions.Constant(_plain(value))
+
+
+def _plain(value: Any) -> Plain:
+    """`value` as a part of a condition; lists become tuples. Raises TypeError if it cannot be."""
+    if isinstance(value, list | tuple):
+        return tuple(map(_plain, value))
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    what = f"not with a value of type {type(value).__name__}"
+    raise TypeError(f"a term is compared with a term, number, string, list or None, {what}")

@@ -220,3 +220,19 @@ def test_a_version_may_be_that_of_a_git_revision(monkeypatch: pytest.MonkeyPatch
         done = said("breaking", "--", name, "a.collage")
         assert done.code == 2
         assert message in done.err
+
+
+def test_a_renamed_pattern_changes_none_that_calls_it() -> None:
+    Path("act.collage").write_text(
+        "collage 1;\npattern act(x) { y = tanh(x); yield y; }\n"
+        "pattern other(x) { y = tanh(x); yield y; }\n"
+        "pattern third(x) { y = exp(x); yield y; }\n"
+    )
+    text = SPEC.replace("collage 1;\n", 'collage 1;\nimport "act.collage" only (act);\n')
+    text = text.replace("y = exp(x); yield", "e = exp(x); y = act(e); yield")
+
+    renamed = text.replace("(act)", "(other)").replace("act(e)", "other(e)")
+    assert run(text, renamed) == Done(0, "1 graph compared, nothing changed\n", "")
+
+    changed = text.replace("(act)", "(third)").replace("act(e)", "third(e)")
+    assert [each.name for each in found(text, changed).changes] == ["q", "t"]

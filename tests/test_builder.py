@@ -1,7 +1,9 @@
 """Specs made in Python are those that files say."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -301,5 +303,77 @@ def test_what_is_no_rule_is_named() -> None:
     ):
         with pytest.raises(TypeError, match=r"not the pattern `block`; write dfpattern\(…\)"):
             use()
-    with pytest.raises(TypeError, match="a rule is needed here, not a str"):
+    with pytest.raises(TypeError, match="`label` of `composite` must be a string"):
         build.composite(build.dfpattern(made), "acme.block")  # type: ignore[arg-type]
+
+
+wrong: Any = build
+"""The builder, for calls that a type checker would refuse."""
+
+PATTERN: Any = build.PatternBuilder("p")
+X = PATTERN.value("x")
+Y = PATTERN.bind("y", wrong.one("nn.relu")(X))
+RELU = PATTERN.yields(Y)
+RULE = build.dfpattern(RELU)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda: wrong.target("t", "llvm", rules=RULE, options={"mcpu": object()}),
+            "options",
+        ),
+        (
+            lambda: wrong.target("t", "llvm", rules=RULE, options={3: "x"}),
+            "options",
+        ),
+        (
+            lambda: wrong.target("t", "llvm", rules=RULE, limits={"max_exits": 1}),
+            "limits",
+        ),
+        (
+            lambda: wrong.target("t", 3, rules=RULE),
+            "`kind` of `target` must be a string",
+        ),
+        (
+            lambda: wrong.target("t", "llvm", rules=RULE, variants="direct"),
+            "variants",
+        ),
+        (lambda: wrong.target("t", "llvm", rules="r"), "a rule is needed here, not a str"),
+        (lambda: wrong.op_call_by_kind("broadcast"), "must be a Kind, not 'broadcast'"),
+        (
+            lambda: wrong.max_coalesce(RULE, prefer="least"),
+            "'largest' or 'first'",
+        ),
+        (lambda: wrong.dfpattern("p"), "`pattern` of `dfpattern` must be a Pattern, not 'p'"),
+        (lambda: wrong.one("exp")("x"), "must be a Value"),
+        (lambda: wrong.one("exp")(X, axis=object()), "not with a value of type object"),
+        (lambda: X.rank & 3, "must be a Term, not 3"),
+        (lambda: X.dim(True), "`axis` of `dim` must be a whole number, not True"),
+        (
+            lambda: wrong.PatternBuilder("q").where(True),
+            "`term` of `where` must be a Term, not True",
+        ),
+        (lambda: wrong.PatternBuilder(3), "`name` of `PatternBuilder` must be a string"),
+        (lambda: wrong.PatternBuilder("q").value("x", dims="mk"), "`dims` of `value`"),
+        (lambda: wrong.number(Kind.BROADCAST), "`value` of `number` must be a number"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_named(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(said)):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (wrong.union, "`union` needs at least one rule"),
+        (wrong.either, "`either` needs at least one value"),
+        (lambda: wrong.match(RELU), "`p` takes 1 operand, not 0"),
+        (lambda: wrong.PatternBuilder("q").yields(Y), "the pattern does not define `y`"),
+    ],
+)
+def test_an_argument_of_a_wrong_value_is_named(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        call()

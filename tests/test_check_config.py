@@ -80,6 +80,11 @@ def test_imports_are_looked_for_on_the_path(warned: Path, tmp_path: Path) -> Non
     [
         ("[tool.collage]\nfail_level = 'error'", "has no `fail_level`; did you mean `fail-level`?"),
         ("[tool.collage]\nfail-level = 'info'", "`fail-level` is"),
+        ("[tool.collage]\npath = ['nowhere']", "`path` names folders, but `nowhere` is none"),
+        (
+            "[tool.collage]\npath = ['clean.collage']",
+            "`path` names folders, but `clean.collage` is none",
+        ),
         ("[tool.collage]\nignore = 'W0405'", "`ignore` is a list of strings"),
         ("[tool.collage]\nignore = ['E0201']", "`E0201` is an error, which cannot be ignored"),
         ("[tool.collage]\nignore = ['W9405']", "there is no code `W9405`; did you mean `W0405`?"),
@@ -175,6 +180,7 @@ def test_the_settings_in_the_documentation_are_all_there_are(tmp_path: Path) -> 
     text = page.split("```toml\n")[1].split("```")[0]
     (tmp_path / "pyproject.toml").write_text(text)
 
+    (tmp_path / "common").mkdir()
     config = Configs().of(tmp_path / "a.collage")
 
     assert set(tomllib.loads(text)["tool"]["collage"]) == set(KEYS)
@@ -182,3 +188,17 @@ def test_the_settings_in_the_documentation_are_all_there_are(tmp_path: Path) -> 
     assert not config.shows("W0530", tmp_path / "a.collage")
     assert config.shows("W0805", tmp_path / "a.collage")
     assert not config.shows("W0805", tmp_path / "generated" / "a.collage")
+
+
+def test_a_path_that_is_no_folder_is_refused(warned: Path) -> None:
+    done = collage("check", warned, "--path", warned.parent / "nowhere")
+
+    assert done.code == 2
+    assert "nowhere' does not exist" in done.err
+
+
+@pytest.mark.parametrize("command", ["check", "fmt", "test"])
+def test_a_name_of_standard_input_needs_standard_input(warned: Path, command: str) -> None:
+    done = collage(command, warned, "--stdin-filename", "a.collage")
+
+    assert_one_message(done, 2, "add `-` to FILES")

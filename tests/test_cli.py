@@ -316,3 +316,16 @@ def test_the_store_holds_what_plan_measured(model: Path, tmp_path: Path) -> None
     assert (reused["measured"], reused["reused"]) == (0, measured["found"])
     with CostStore(store) as costs:
         assert len(costs) >= measured["measured"]
+
+
+def test_candidates_of_a_graph_in_text_need_no_model(tmp_path: Path) -> None:
+    graph, spec = tmp_path / "m.graph", tmp_path / "s.collage"
+    graph.write_text("x: f32[4];\ny = nn.relu(x);\nreturn y;\n")
+    spec.write_text("collage 1;\ntarget t on llvm { rules op_call_by_kind(); }\n")
+
+    done = collage("candidates", graph, "-t", spec)
+
+    assert (done.code, done.err) == (0, "")
+    assert "1 candidate" in done.out
+    refused = collage("plan", graph, "-t", spec)
+    assert_one_message(refused, 1, "the other commands only ONNX models")

@@ -115,3 +115,32 @@ def test_an_import_comes_after_the_other_imports() -> None:
     place = place_of_imports(Source("t", text))
 
     assert text[: place.start].endswith("as x;\n")
+
+
+def test_a_fix_of_other_ends_of_lines_leaves_what_follows_comments() -> None:
+    lines = [
+        "collage 1;",
+        "# a comment",
+        "pattern p(x) {  # more",
+        "  y = exp(x);",
+        "  yield y;",
+        "}",
+    ]
+    for end in ("\r", "\x85", "\u2028"):
+        start = "collage 1;\n" if end != "\r" else ""
+        text = start + end.join(lines[bool(start) :])
+
+        (finding,) = (each for each in found(text) if each.code == "E0109")
+
+        assert finding.fix is not None
+        assert finding.fix.title == "end the lines of this text with line feeds"
+        after = applied(text, [finding.fix])
+        assert after.replace("\r", "\n") == "\n".join(lines)
+        assert found(after) == ()
+
+
+def test_a_fix_that_removes_a_character_names_it() -> None:
+    (finding,) = found("collage 1;\n# a \u202e comment\n")
+
+    assert finding.fix is not None
+    assert finding.fix.title == "remove U+202E"

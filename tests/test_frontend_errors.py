@@ -270,3 +270,20 @@ def test_an_index_that_is_always_out_of_range_is_refused() -> None:
         "cannot import `Gather_y`: operator Gather: the index -3 is out of range for an axis of "
         "size 2"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("m.graph", "`candidates`, `why` and `near` read graphs in text"),
+        ("s.collage", "a spec file is given with --target"),
+        ("m.pt2", "export the program to ONNX"),
+        ("m.json", "by `from_relax`"),
+    ],
+)
+def test_a_file_of_another_kind_is_told_where_to_go(tmp_path: Path, name: str, said: str) -> None:
+    path = tmp_path / name
+    for content in ("", "hello"):
+        path.write_text(content)
+
+        assert said in refusal(path)

@@ -186,7 +186,7 @@ def test_commands_for_specs(place: Place) -> None:
     answered("explain", f"x{place.name}", codes=(2,))
     answered("ops", f"x{place.name}", codes=(2,))
     answered("fmt", f"--x{place.name}", codes=(2,))
-    answered("test", "--path", place.name, "--", place.wrong)
+    answered("test", "--path", place.name, "--", place.wrong, codes=(2,))
     answered("check", f"{place.folder.absolute()}/no {spec}", codes=(2,))
     answered("convert", "--to", "json", "--", place.wrong)
     assert_inert(said("--traceback", "convert", "--to", "json", place.model.absolute()).err)

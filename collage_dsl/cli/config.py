@@ -128,7 +128,7 @@ def _config(file: Path, said: Any) -> Config:
     select = _strings(file, said, "select")
     return Config(
         folder=file.parent,
-        path=tuple(file.parent / each for each in _strings(file, said, "path")),
+        path=_folders(file, _strings(file, said, "path")),
         select=checked_codes(file, select) if "select" in said else ALL,
         ignore=checked_codes(file, _strings(file, said, "ignore")),
         per_file_ignores=_per_file(file, said.get("per-file-ignores", {})),
@@ -136,6 +136,13 @@ def _config(file: Path, said: Any) -> Config:
         exclude=_patterns(file, _strings(file, said, "exclude")),
         respects_gitignore=respects,
     )
+
+
+def _folders(file: Path, said: list[str]) -> tuple[Path, ...]:
+    for folder in said:
+        if "\0" in folder or not (file.parent / folder).is_dir():
+            raise CommandError(f"{file}: `path` names folders, but `{folder}` is none")
+    return tuple(file.parent / folder for folder in said)
 
 
 def _per_file(file: Path, said: Any) -> dict[str, tuple[str, ...]]:

@@ -29,6 +29,10 @@ class Given:
     stdin_name: str = NO_NAME
     force_exclude: bool = False
 
+    def __post_init__(self) -> None:
+        if self.stdin_name != NO_NAME and STDIN not in self.paths:
+            raise CommandError("--stdin-filename names standard input: add `-` to FILES")
+
     def files(self, configs: Configs) -> tuple[Path, ...]:
         """
         Each file once, in order. A folder stands for the spec files in it, sorted, without those

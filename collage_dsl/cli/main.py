@@ -73,7 +73,7 @@ _search = click.option(
     "search",
     metavar="DIR",
     multiple=True,
-    type=_FILE,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Where imported files are looked for besides; may be given several times.",
 )
 _shapes = click.option(

@@ -9,6 +9,7 @@ from pathlib import Path
 from collage_dsl.cli.arrays import read_arrays
 from collage_dsl.cli.at import nodes_at
 from collage_dsl.cli.failure import CommandError, writing
+from collage_dsl.cli.graphs import load_graph
 from collage_dsl.cli.output import show, write
 from collage_dsl.cli.progress import Now, progress_on_stderr
 from collage_dsl.cli.shapes import parse_shapes, parse_sizes
@@ -90,7 +91,7 @@ def show_candidates(
 ) -> None:
     """Show the candidates of a model, or only those that take one of the nodes `at`."""
     specs = load_targets(targets, allow_extern=allow_extern, max_candidates=max_candidates)
-    graph = from_onnx(model, shapes=parse_shapes(shapes))
+    graph = load_graph(model, shapes)
     asked = nodes_at(graph, at, model) if at else 0
     found = propose(graph, *specs, allow_extern=allow_extern)
     if asked:

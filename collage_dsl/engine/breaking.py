@@ -13,6 +13,7 @@ from collage_dsl.language import format_graph
 from collage_dsl.language.graphs.values import with_arrays
 from collage_dsl.language.resolve.file import Contents
 from collage_dsl.language.resolve.rule_names import CheckedRule
+from collage_dsl.language.write.linking import pattern_without_names, spec_without_names
 from collage_dsl.rules import FusionSpec, Pattern
 from collage_dsl.rules.matcher import Attempt, Matcher, matches
 from collage_dsl.rules.predicate import Lookup, PredicateError
@@ -97,7 +98,7 @@ def changes(
 ) -> Iterator[Change]:
     """
     What changed in each file, by the names of the files. A definition that means the same in both
-    versions, whatever its text, is no change.
+    versions, whatever its text and the names of the patterns that it calls, is no change.
     """
     nothing = Contents({})
     for file in dict.fromkeys((*new, *old)):
@@ -118,7 +119,9 @@ class _TwoVersions:
     def patterns(self) -> Iterator[Change]:
         old, new = _own_patterns(self.old), _own_patterns(self.new)
         yield from self.only_one_has("pattern", old, new)
-        for name in (name for name in new if name in old and old[name] != new[name]):
+        for name in (name for name in new if name in old):
+            if pattern_without_names(old[name]) == pattern_without_names(new[name]):
+                continue
             before = partial(_matches, old[name], lookup=self.lookup)
             after = partial(_matches, new[name], lookup=self.lookup)
             found = self.compared("pattern", name, before, after)
@@ -134,7 +137,7 @@ class _TwoVersions:
         yield from self.only_one_has("target", old, new)
         same_places = _placements(old) == _placements(new)
         for name in (name for name in new if name in old):
-            if old[name] != new[name] or not same_places:
+            if not same_places or spec_without_names(old[name]) != spec_without_names(new[name]):
                 before = partial(_candidates, old[name], old, lookup=self.lookup)
                 after = partial(_candidates, new[name], new, lookup=self.lookup)
                 yield self.compared("target", name, before, after)

@@ -79,6 +79,16 @@ def _read(path: Path) -> onnx.ModelProto:
     return model
 
 
+_OTHERS = {
+    ".graph": "; `show`, `coverage`, `candidates`, `why` and `near` read graphs in text, the "
+    "other commands only ONNX models",
+    ".collage": "; a spec file is given with --target",
+    ".pt2": "; export the program to ONNX, or give it to `from_torch` in Python",
+    ".json": "; a Relax module is read in Python, by `from_relax`",
+}
+"""What to do with files that are no ONNX models, by suffix."""
+
+
 def load_structure(path: Path) -> onnx.ModelProto:
     """The model at `path` without external data. Raises `FrontendError`."""
     if not path.is_file():
@@ -86,12 +96,14 @@ def load_structure(path: Path) -> onnx.ModelProto:
         reason = "it is a directory" if path.is_dir() else other
         raise UnreadableModelError(f"cannot read `{path}`: {reason}")
     if path.stat().st_size == 0:
-        raise FrontendError(f"`{path}` is not an ONNX model: the file is empty")
+        said = f"`{path}` is not an ONNX model: the file is empty"
+        raise FrontendError(f"{said}{_OTHERS.get(path.suffix, '')}")
     try:
         return onnx.load_model(path, format="protobuf", load_external_data=False)
     except DecodeError:
         raise FrontendError(
             f"`{path}` is not an ONNX model, or only a part of one: it cannot be decoded"
+            f"{_OTHERS.get(path.suffix, '')}"
         ) from None
     except OSError as error:
         raise UnreadableModelError(f"cannot read `{path}`: {error.strerror}") from error

@@ -19,6 +19,7 @@ from collage_dsl.lsp.files import Files, Settings
 from collage_dsl.lsp.moved import Moved, moved
 from collage_dsl.lsp.positions import Encoding
 from collage_dsl.lsp.problems import problems
+from collage_dsl.lsp.protocol import AnsweringProtocol, log_refusals_shortly, strict_converter
 from collage_dsl.lsp.rename import Edit
 from collage_dsl.printable import printable
 from collage_dsl.source import Span
@@ -45,7 +46,10 @@ class Server(LanguageServer):
             "collage",
             version("collage_dsl"),
             text_document_sync_kind=types.TextDocumentSyncKind.Full,
+            protocol_cls=AnsweringProtocol,
+            converter_factory=strict_converter,
         )
+        log_refusals_shortly()
         self.files = Files(settings)
         self.uris: dict[Path, str] = {}
         """The editor's URIs of the open documents."""

@@ -1,6 +1,7 @@
 """The server as an editor drives it: a process that is talked to on its standard input."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -243,3 +244,47 @@ def test_the_server_ends_well_when_its_input_does(tmp_path: Path) -> None:
 
     assert done.returncode == 0
     assert b"internal error" not in done.stderr
+
+
+def _framed(*messages: dict[str, object]) -> bytes:
+    """`messages` as an editor sends them."""
+    bodies = (json.dumps({"jsonrpc": "2.0", **each}).encode() for each in messages)
+    return b"".join(b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in bodies)
+
+
+def test_a_malformed_message_is_refused_with_its_reason(tmp_path: Path) -> None:
+    document = {"uri": (tmp_path / "a.collage").as_uri()}
+    opened = {**document, "languageId": "collage", "version": 1, "text": "collage 1;\n"}
+    at = {"textDocument": document, "position": {"line": 0, "character": 0}}
+    given = _framed(
+        {"id": 1, "method": "initialize", "params": {"capabilities": {}, "processId": None}},
+        {"method": "initialized", "params": {}},
+        {"method": "textDocument/didOpen", "params": {"textDocument": opened}},
+        {"method": "textDocument/didOpen", "params": {}},
+        {"id": 2, "method": "textDocument/hover", "params": {"textDocument": document}},
+        {"id": 3, "method": "textDocument/hover"},
+        {"id": 4, "method": "textDocument/rename", "params": {**at, "newName": None}},
+        {
+            "id": 5,
+            "method": "textDocument/hover",
+            "params": {**at, "textDocument": {"uri": "no:x"}},
+        },
+        {"id": 6, "method": "shutdown"},
+        {"method": "exit"},
+    )
+    command = [sys.executable, "-m", "collage_dsl.cli.main", "lsp", "--stdio"]
+
+    done = subprocess.run(command, input=given, capture_output=True, timeout=60)
+
+    bodies = (part.rpartition(b"}")[0] + b"}" for part in done.stdout.split(b"\r\n\r\n")[1:])
+    answers = {each.get("id"): each.get("error") for each in map(json.loads, bodies)}
+    for number, said in (
+        (2, "'position'"),
+        (3, "'params'"),
+        (4, "a string is needed"),
+        (5, "no:x"),
+    ):
+        assert answers[number]["code"] == JsonRpcInvalidParams.CODE
+        assert said in answers[number]["message"]
+    assert answers[6] is None
+    assert b"Traceback" not in done.stderr

@@ -6,7 +6,7 @@ from functools import cache
 
 from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import long_dtype, short_dtype
-from collage_dsl.language.messages.hints import Hint, meant_word, write
+from collage_dsl.language.messages.hints import Hint, did_you_mean, meant_word, write
 from collage_dsl.resources import folder
 from collage_dsl.source import Source, Span
 
@@ -213,6 +213,8 @@ def sort_meant(name: str, parameter: str, dims: str) -> Hint:
         return write(f"{parameter}?: {dims}" if dims else f"{parameter}?")
     if name.lower() in ("any", "tensor", "value", "var", "expr"):
         return write(plain, ", which is any value")
+    if meant := did_you_mean(name, ("const",)):
+        return Hint(meant, f"{parameter}: const & {dims}" if dims else f"{parameter}: const")
     return Hint("there is `const`")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 
-from collage_dsl.diagnostics import Diagnostic, Note, RuleError, Severity, in_file_order
+from collage_dsl.diagnostics import Diagnostic, Fix, Note, RuleError, Severity, in_file_order
 from collage_dsl.language.messages.hints import fix_of
 from collage_dsl.source import Span
 
@@ -39,10 +39,14 @@ class Findings:
         hint: str = "",
         notes: tuple[Note, ...] = (),
         place: Span | None = None,
+        fix: Fix | None = None,
     ) -> None:
-        """Add an error. `place` is what the new text of `hint` replaces, if not `span`."""
+        """
+        Add an error. `place` is what the new text of `hint` replaces, if not `span`; `fix` is for
+        a hint that is no text to write at one place.
+        """
         self.errors += 1
-        fix = fix_of(hint, place or span)
+        fix = fix or fix_of(hint, place or span)
         self._add(Diagnostic(code, message, span, hint, Severity.ERROR, notes, fix))
 
     def warning(

@@ -78,6 +78,7 @@ def meant_word(word: str) -> Hint:
 
 _LONGEST_NAME = 80
 _MOST_NAMES = 1000
+_SHORTEST_NAME = 2
 
 
 @lru_cache(maxsize=256)
@@ -89,4 +90,24 @@ def _closest(written: str, known: tuple[str, ...]) -> str:
         return last[0]
     by_lower = {name.lower(): name for name in known}
     close = get_close_matches(written.lower(), by_lower, n=1, cutoff=0.7)
-    return by_lower[close[0]] if close else ""
+    if close:
+        return by_lower[close[0]]
+    alike = [name for lower, name in by_lower.items() if _one_mistake(written.lower(), lower)]
+    return alike[0] if len(alike) == 1 else ""
+
+
+def _one_mistake(written: str, known: str) -> bool:
+    """
+    Whether two neighbours are exchanged, or one letter after the first is another letter. In a
+    short word, that is much of it for a measure of similarity.
+    """
+    if len(written) != len(known) or len(written) < _SHORTEST_NAME:
+        return False
+    wrong = [at for at, pair in enumerate(zip(written, known, strict=True)) if len(set(pair)) > 1]
+    match wrong:
+        case [at]:
+            return at > 0 and len(written) > _SHORTEST_NAME and written[at].isalpha()
+        case [one, two]:
+            return two == one + 1 and written[one : two + 1] == known[two] + known[one]
+        case _:
+            return False

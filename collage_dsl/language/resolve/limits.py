@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.resolve.arguments import whole_number
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import Limits
@@ -55,7 +56,8 @@ def _taps(value: ast.Expression, findings: Findings) -> bool:
             return True
         case ast.Name("none") | ast.Literal(False):
             return False
-    findings.error("E0404", value.span, "`taps` must be `allowed` or `none`")
+    hint = did_you_mean(value.span.text, ("allowed", "none"))
+    findings.error("E0404", value.span, "`taps` must be `allowed` or `none`", hint)
     return False
 
 

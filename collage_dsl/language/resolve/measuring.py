@@ -6,6 +6,7 @@ from typing import Any
 
 from collage_dsl.graph import Measuring
 from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.syntax import ast
 from collage_dsl.language.syntax.tokens import UNITS
 
@@ -82,9 +83,8 @@ def _runs(name: str, field: ast.Field, findings: Findings) -> str | None:
             span = field.name.span
         case other:
             span = other.span
-    findings.error(
-        "E0503", span, f"`{name}` must be `often` or `rarely`", f"write `{name} rarely;`"
-    )
+    hint = did_you_mean(span.text, _RUNS) or f"write `{name} rarely;`"
+    findings.error("E0503", span, f"`{name}` must be `often` or `rarely`", hint)
     return None
 
 

@@ -7,6 +7,7 @@ from collage_dsl.language.messages.advice import (
     sort_meant,
 )
 from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.reasoning.absence import can_hold
 from collage_dsl.language.reasoning.examination import examine
 from collage_dsl.language.reasoning.pattern_shape import always_there
@@ -204,7 +205,8 @@ class _PatternChecker:
         for value in said:
             if value.text not in ("none", "allowed"):
                 message = "`taps` must be `allowed` or `none`"
-                self.findings.error("E0404", value.span, message)
+                hint = did_you_mean(value.text, ("none", "allowed"))
+                self.findings.error("E0404", value.span, message, hint)
         for value in said[1:]:
             self.findings.error("E0502", value.span, "`taps` are given twice", "remove one of them")
         if said and said[0].text == "none":

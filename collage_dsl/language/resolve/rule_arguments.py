@@ -104,7 +104,8 @@ class ArgumentReader:
     def choice(self, name: str, words: tuple[str, ...], written: ast.Expression) -> str | None:
         if isinstance(written, ast.Name) and written.text in words:
             return written.text
-        self.findings.error("E0404", written.span, f"`{name}` must be {listed(words)}")
+        hint = did_you_mean(written.span.text, words)
+        self.findings.error("E0404", written.span, f"`{name}` must be {listed(words)}", hint)
         return None
 
     def label(self, written: ast.Expression) -> str | None:

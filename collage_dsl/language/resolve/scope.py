@@ -9,7 +9,7 @@ from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator
 from collage_dsl.graph.types import KINDS
 from collage_dsl.language.messages.findings import Findings, listed
-from collage_dsl.language.messages.hints import write
+from collage_dsl.language.messages.hints import did_you_mean, write
 from collage_dsl.language.reasoning.calls import find_operator, refuse
 from collage_dsl.language.reasoning.exclusion import Effort
 from collage_dsl.language.reasoning.sorts_of_values import Sorts
@@ -125,6 +125,11 @@ class PatternScope:
                 if any(part is None for part in parts):
                     return None
                 return distinct(part or () for part in parts)
+            case ast.Application(ast.Name(word) as function, _) if word != "one_of":
+                if meant := did_you_mean(word, ("one_of",)):
+                    message = f"unknown function `{word}`"
+                    self.findings.error("E0401", function.span, message, meant)
+                    return None
         hint = "write `one_of(nn.relu, nn.gelu)`"
         self.findings.error("E0404", written.span, "a class of operators is needed here", hint)
         return None

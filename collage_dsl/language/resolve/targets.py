@@ -322,7 +322,9 @@ class _TargetChecker:
             case ast.Application(ast.Name("max_coalesce"), ()):
                 return True
             case other:
-                hint = "write `after max_coalesce();`"
+                hint = Hint("write `after max_coalesce();`")
+                if did_you_mean(other.span.text, ("max_coalesce()",)):
+                    hint = Hint(hint, "max_coalesce()")
                 message = "`after` takes only `max_coalesce()`"
                 self.findings.error("E0503", other.span, message, hint)
                 return False

@@ -10,12 +10,15 @@ from collage_dsl.language.syntax import (
     mistakes_in_settings,
     mistakes_in_tests,
 )
+from collage_dsl.language.syntax.misspelt import misspelt
 from collage_dsl.language.syntax.mistakes import Advice, Mistake, Place
 from collage_dsl.language.syntax.mistakes_in_calls import meant_in_call
 
 
 def meant(place: Place) -> Advice | None:
     """What to write instead of the text at `place`; None if no mistake is recognized."""
+    if said := misspelt(place):
+        return said
     if place.inside[-1:] in (("graph",), ("pattern",)) and (said := meant_in_call(place)):
         return said
     return next((said for each in _mistakes(place) if (said := each.advice_at(place))), None)

@@ -2,6 +2,7 @@
 
 import re
 
+from collage_dsl.diagnostics import Fix, Replacement
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.messages.hints import Hint, write
 from collage_dsl.printable import ACTING
@@ -15,6 +16,9 @@ MAX_CHARACTERS = 1 << 17
 
 _FREE = re.compile(r"""\#[^\n]* | "(?:[^"\\\n]++|\\[^\n])*+"? | `[^`\n]*+`?""", re.VERBOSE)
 """A comment, a string or a name in backquotes, closed or not: where any character is text."""
+
+_ENDS_OF_LINES = "\r\x85\u2028\u2029"
+"""Characters that end a line in some editors, but no comment here."""
 
 _BLANK = r"(?:\s|\#[^\n]*)*+"
 _EDITION = re.compile(rf"{_BLANK}collage(?!\.?\w){_BLANK}([0-9][\w.]*)?")
@@ -37,9 +41,25 @@ def check_characters(source: Source, findings: Findings) -> None:
         if found := ACTING.search(source.text, *part.span()):
             number = ord(found[0])
             message = f"U+{number:04X} changes how the text around it is shown"
-            is_string = part[0][0] == '"'
-            hint = write(f"\\u{{{number:x}}}") if is_string else Hint("leave it out", "")
-            findings.error("E0109", Span(source, *found.span()), message, hint)
+            hint, fix = _without(found, part, source)
+            findings.error("E0109", Span(source, *found.span()), message, hint, fix=fix)
+
+
+def _without(
+    found: re.Match[str], part: re.Match[str], source: Source
+) -> tuple[Hint | str, Fix | None]:
+    """What to do about the character `found` in the comment, string or name `part`."""
+    number = ord(found[0])
+    if part[0][0] == '"':
+        return write(f"\\u{{{number:x}}}"), None
+    if part[0][0] == "#" and found[0] in _ENDS_OF_LINES:
+        said = f"end lines with a line feed (U+000A), not with U+{number:04X}"
+        alone = re.compile(rf"{found[0]}(?!\n)")
+        ends = alone.finditer(source.text, part.start(), part.end() + 1)
+        lines = (Replacement(Span(source, *each.span()), "\n") for each in ends)
+        return said, Fix("end the lines of this text with line feeds", tuple(lines))
+    place = Span(source, *found.span())
+    return "leave it out", Fix(f"remove U+{number:04X}", (Replacement(place, ""),))
 
 
 def edition_is_known(source: Source, findings: Findings) -> bool:

@@ -1,7 +1,7 @@
 """Rename patterns and predicates from several files so that one text can hold them all."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from collage_dsl.graph import Kind
@@ -61,7 +61,18 @@ def with_distinct_names(specs: Mapping[str, FusionSpec]) -> dict[str, FusionSpec
             names.add(pattern)
     if not names.clash:
         return dict(specs)
-    return {n: replace(spec, rule=names.in_rule(spec.rule)) for n, spec in specs.items()}
+    renamed = _Renamed(names.of.__getitem__)
+    return {n: replace(spec, rule=renamed.in_rule(spec.rule)) for n, spec in specs.items()}
+
+
+def pattern_without_names(pattern: Pattern) -> Pattern:
+    """`pattern` without its name and those of what it calls: equal if both match the same way."""
+    return _NAMELESS.in_pattern(pattern)
+
+
+def spec_without_names(spec: FusionSpec) -> FusionSpec:
+    """`spec` without the names of its patterns and predicates."""
+    return replace(spec, rule=_NAMELESS.in_rule(spec.rule))
 
 
 def _kinds(rule: FusionRule) -> Iterator[Kind]:
@@ -92,6 +103,13 @@ class _Names:
         self.taken.add(name)
         self.of[named] = name
 
+
+@dataclass(frozen=True, slots=True)
+class _Renamed:
+    """Gives each pattern and predicate the name that `name_of` says."""
+
+    name_of: Callable[[Pattern | Predicate], str]
+
     def in_rule(self, rule: FusionRule) -> FusionRule:
         match rule:
             case DFPattern(pattern):
@@ -112,13 +130,13 @@ class _Names:
     def in_pattern(self, pattern: Pattern) -> Pattern:
         bindings = tuple(replace(b, value=self.in_operand(b.value)) for b in pattern.bindings)
         wheres = tuple(map(self.in_where, pattern.conditions))
-        return replace(pattern, name=self.of[pattern], bindings=bindings, conditions=wheres)
+        return replace(pattern, name=self.name_of(pattern), bindings=bindings, conditions=wheres)
 
     def in_where(self, where: Where) -> Where:
         return replace(where, condition=with_predicates(where.condition, self.predicate))
 
     def predicate(self, predicate: Predicate) -> Predicate:
-        return replace(predicate, name=self.of[predicate])
+        return replace(predicate, name=self.name_of(predicate))
 
     def in_operand(self, operand: Operand) -> Operand:
         match operand:
@@ -149,3 +167,6 @@ class _Names:
                 return operand
             case _:
                 assert_never(operand)
+
+
+_NAMELESS = _Renamed(lambda _: "")

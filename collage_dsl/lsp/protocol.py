@@ -1,0 +1,76 @@
+"""Answer malformed messages of an editor with an error, which pygls only logs."""
+
+import logging
+from typing import Any
+
+from pygls.exceptions import JsonRpcInvalidParams
+from pygls.protocol import LanguageServerProtocol, default_converter
+
+_logger = logging.getLogger(__name__)
+
+_WRONG = (ExceptionGroup, TypeError, ValueError, KeyError, AttributeError)
+"""What the converter raises for a message that is not of its type."""
+
+
+class AnsweringProtocol(LanguageServerProtocol):
+    """The protocol of pygls, but each request has an answer."""
+
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        """The message in `data`; None for one that is malformed, which is answered here."""
+        method = data.get("method")
+        kind = self.get_message_type(method) if isinstance(method, str) else None
+        if kind is None or "jsonrpc" not in data:
+            return super().structure_message(data)
+        try:
+            return self._converter.structure(data, kind)
+        except _WRONG as problem:
+            self._refuse(data, f"{method}: {_reason(problem)}")
+        return None
+
+    def handle_message(self, message: Any) -> None:
+        if message is not None:
+            super().handle_message(message)
+
+    def _refuse(self, data: dict[str, Any], reason: str) -> None:
+        if "id" in data:
+            error = JsonRpcInvalidParams(reason).to_response_error()
+            self._send_response(data["id"], error=error)
+        else:
+            _logger.warning("Ignoring a malformed notification: %s", reason)
+
+
+def strict_converter() -> Any:
+    """The converter of pygls, but nothing else is taken for a string."""
+    converter = default_converter()  # type: ignore[no-untyped-call]
+    converter.register_structure_hook(str, _string)
+    return converter
+
+
+def log_refusals_shortly() -> None:
+    """Leave the traceback out of the log where a request is refused: its answer has the reason."""
+    logging.getLogger("pygls.protocol.json_rpc").addFilter(_without_traceback)
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    problem = record.exc_info[1] if record.exc_info else None
+    if isinstance(problem, JsonRpcInvalidParams):
+        record.exc_info = None
+    return True
+
+
+def _string(value: object, _: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a string is needed, not {type(value).__name__}")
+    return value
+
+
+def _reason(problem: BaseException) -> str:
+    """The first cause of `problem`, and the field that it is about."""
+    notes: list[str] = []
+    while True:
+        notes += getattr(problem, "__notes__", ())
+        if not isinstance(problem, BaseExceptionGroup):
+            break
+        problem = problem.exceptions[0]
+    said = f"no field {problem}" if isinstance(problem, KeyError) else str(problem)
+    return f"{said} ({notes[-1]})" if notes else said
