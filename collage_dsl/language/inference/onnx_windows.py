@@ -104,17 +104,28 @@ def transposed(call: Call) -> Type:
 
 
 def deformed(call: Call) -> Type:
-    """The offsets have two numbers for each place of the kernel."""
+    """The offsets have two numbers for each place of the kernel, and the mask has one."""
     _convolved(call, 0, 1, None)
-    kernel, offsets = call.shape(1), call.shape(2)
-    groups = call.known_whole("offset_group")
-    if kernel is not None and offsets is not None and groups is not None:
-        if len(offsets) != len(kernel):
-            raise MismatchError(f"offsets have {len(kernel)} dimensions, not {len(offsets)}")
-        needed = product((groups, len(kernel) - 2, *kernel[2:]))
-        message = f"{offsets[1]} channels of offsets, not {needed} as the kernel needs"
-        call.agree(offsets[1], needed, message)
+    kernel, offsets, mask = call.shape(1), call.shape(2), call.shape(4)
+    if kernel is not None and offsets is not None:
+        _check_places(call, kernel, offsets, len(kernel) - 2, "offsets")
+    if kernel is not None and mask is not None:
+        _check_places(call, kernel, mask, 1, "a mask")
     return unknown(call)
+
+
+def _check_places(call: Call, kernel: Shape, given: Shape, count: int, what: str) -> None:
+    """There are `count` numbers for each place of the kernel, in each of the offset groups."""
+    if len(given) != len(kernel):
+        raise MismatchError(f"{what} of {len(given)} dimensions, not {len(kernel)}")
+    groups, each = call.known_whole("offset_group"), product((count, *kernel[2:]))
+    if groups is not None:
+        needed = product((groups, each))
+        message = f"{given[1]} channels of {what}, not {needed} as the kernel needs"
+        call.agree(given[1], needed, message)
+    elif isinstance(given[1], int) and isinstance(each, int) and each and given[1] % each:
+        message = f"{given[1]} channels of {what} are no multiple of the {each} of the kernel"
+        raise MismatchError(message)
 
 
 def _check_rank(shape: Shape | None) -> None:

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from collage_dsl.graph import Attribute
 from collage_dsl.graph.operators import Operator
@@ -12,6 +13,7 @@ from collage_dsl.language.messages.hints import Hint, write
 from collage_dsl.rules.condition import (
     And,
     Attr,
+    AttrOf,
     Compare,
     Constant,
     Expression,
@@ -37,45 +39,105 @@ _READ_PER_AXIS = frozenset({"output_size", "pooled_size"})
 """Attributes of which TVM reads a number for each axis of an image. It may store more."""
 
 
-def check_values(where: Where, operators: tuple[Operator, ...], findings: Findings) -> None:
-    """Report values in `where` that the compared attribute of `operators` never has."""
+Owners = Callable[[Attr | AttrOf], tuple[Operator, ...]]
+"""The operators of which a call has an attribute; empty if they are not known."""
+
+
+def check_values(where: Where, owners: Owners, findings: Findings) -> None:
+    """Report values in `where` that the compared attribute never has."""
     if where.span is None:
         return
-    for name, value in _compared(where.condition):
+    for one, other in _pairs(where.condition):
+        _check_pair((one, owners(one)), (other, owners(other)), where.span, findings)
+    for attribute, value in _compared(where.condition):
+        operators = owners(attribute)
         match value:
+            case _ if not operators:
+                continue
             case str():
-                check_string(name, value, operators, where.span, findings)
+                check_string(attribute, value, operators, where.span, findings)
             case tuple():
-                _check_length(name, value, operators, where.span, findings)
+                _check_length(attribute, value, operators, where.span, findings)
             case None:
-                _check_none(name, operators, where.span, findings)
+                _check_none(attribute, operators, where.span, findings)
+
+
+_Owned = tuple[Attr | AttrOf, tuple[Operator, ...]]
+"""An attribute, and the operators of which a call has it."""
+
+
+def _check_pair(one: _Owned, other: _Owned, span: Span, findings: Findings) -> None:
+    """Report two attributes that are compared and never equal: of other lengths or layouts."""
+    names = [f"`{attribute.name}` of `{ops[0].name}`" for attribute, ops in (one, other) if ops]
+    if len(names) < 2 or all(_may_be_none(attribute, ops) for attribute, ops in (one, other)):
+        return
+    (length, *lengths), (wanted, *others) = _stored(*one), _stored(*other)
+    if None not in (length, wanted) and {length, *lengths}.isdisjoint((wanted, *others, None)):
+        message = f"{names[0]} has {count(length or 0, 'number')}, and {names[1]} has {wanted}"
+        first, second = (_text_of(attribute) for attribute, _ in (one, other))
+        hint = f"compare single numbers, such as `{first}[0]` and `{second}[0]`"
+        findings.error("E0205", span, message, hint)
+    elif not _have_common_values(one, other):
+        message = f"{names[0]} never equals {names[1]}"
+        meant = (replace(other[0], name=name) for name in other[1][0].values)
+        fitting = [m for m in meant if m != one[0] and _have_common_values(one, (m, other[1]))]
+        hint = f"did you mean `{_text_of(fitting[0])}`?" if fitting else ""
+        findings.error("E0321", span, message, hint)
+
+
+def _stored(attribute: Attr | AttrOf, operators: tuple[Operator, ...]) -> list[int | None]:
+    return [stored_length(operator, attribute.name) for operator in operators]
+
+
+def _may_be_none(attribute: Attr | AttrOf, operators: tuple[Operator, ...]) -> bool:
+    return any(attribute.name in operator.may_be_none for operator in operators)
+
+
+def _have_common_values(one: _Owned, other: _Owned) -> bool:
+    """Whether two attributes may have the same value, as far as their values are known."""
+    first, second = (
+        [operator.values.get(attribute.name) for operator in ops] for attribute, ops in (one, other)
+    )
+    if not all((*first, *second)) or {one[0].name, other[0].name} == {"out_layout"}:
+        return True
+    texts = [value for each in first for value in each or ()]
+    wanted = [value for each in second for value in each or ()]
+    if "layout" in one[0].name:  # blocked ones have the same letters
+        texts, wanted = (["".join(sorted(text)) for text in each] for each in (texts, wanted))
+    return not set(texts).isdisjoint(wanted)
 
 
 def check_string(
-    name: str, text: str, operators: tuple[Operator, ...], span: Span, findings: Findings
+    attribute: Attr | AttrOf,
+    text: str,
+    operators: tuple[Operator, ...],
+    span: Span,
+    findings: Findings,
 ) -> None:
-    """Report that the attribute `name` of `operators`, which is written in `span`, is no `text`."""
+    """Report that an attribute of `operators`, which is written in `span`, is no `text`."""
+    name = attribute.name
     known = [operator.values.get(name) for operator in operators]
     if all(values and not _is_value(name, text, values) for values in known):
         values = tuple(dict.fromkeys(v for each in known for v in each or ()))
         message = f'`{name}` of `{operators[0].name}` is never "{text}"'
-        at = _written(span, name, re.escape(f'"{text}"'))
-        may_be_none = any(name in operator.may_be_none for operator in operators)
-        findings.error("E0321", at, message, _hint(name, text, values, may_be_none=may_be_none))
+        at = _written(span, attribute, re.escape(f'"{text}"'))
+        hint = _hint(name, text, values, may_be_none=_may_be_none(attribute, operators))
+        findings.error("E0321", at, message, hint)
 
 
 def _check_length(
-    name: str,
+    attribute: Attr | AttrOf,
     value: tuple[Value, ...],
     operators: tuple[Operator, ...],
     span: Span,
     findings: Findings,
 ) -> None:
+    name = attribute.name
     stored = [stored_length(operator, name) for operator in operators]
     if stored[0] is not None and all(length not in (None, len(value)) for length in stored):
         message = f"`{name}` of `{operators[0].name}` always has {count(stored[0], 'number')}"
         items = r"\s*,\s*".join(re.escape(str(item)) for item in value)
-        at = _written(span, name, rf"\[\s*{items}\s*\]")
+        at = _written(span, attribute, rf"\[\s*{items}\s*\]")
         hint = _repeated(value, stored[0], name)
         findings.error("E0205", at, f"{message}, not {len(value)}", hint)
 
@@ -100,13 +162,16 @@ def _repeated(value: tuple[Value, ...], length: int, name: str) -> str:
     return write(f"[{full}]", f": {order}" if order else "")
 
 
-def _check_none(name: str, operators: tuple[Operator, ...], span: Span, findings: Findings) -> None:
-    if not any(name in operator.may_be_none for operator in operators):
+def _check_none(
+    attribute: Attr | AttrOf, operators: tuple[Operator, ...], span: Span, findings: Findings
+) -> None:
+    name = attribute.name
+    if not _may_be_none(attribute, operators):
         first = operators[0]
         message = f"`{name}` of `{first.name}` always has a value"
         usual = first.defaults.get(name)
         hint = "" if usual is None else f"its default is `{_text(usual)}`"
-        findings.error("E0321", _written(span, name, r"\bnone\b"), message, hint)
+        findings.error("E0321", _written(span, attribute, r"\bnone\b"), message, hint)
 
 
 def stored_length(operator: Operator, name: str) -> int | None:
@@ -128,15 +193,27 @@ def read_length(operator: Operator, name: str) -> int | None:
     return stored_length(operator, name)
 
 
-def _compared(expression: Expression) -> Iterator[tuple[str, Value]]:
+def _pairs(expression: Expression) -> Iterator[tuple[Attr | AttrOf, Attr | AttrOf]]:
+    """Each two attributes that are compared with each other."""
+    match expression:
+        case Compare("==" | "!=", Attr() | AttrOf() as one, Attr() | AttrOf() as other):
+            yield one, other
+        case Not(condition):
+            yield from _pairs(condition)
+        case And(left, right) | Or(left, right):
+            yield from _pairs(left)
+            yield from _pairs(right)
+
+
+def _compared(expression: Expression) -> Iterator[tuple[Attr | AttrOf, Value]]:
     """Each attribute with each value that it is compared with."""
     match expression:
-        case Compare("==" | "!=", Attr(name), Constant(value)):
-            yield name, value
-        case Compare("==" | "!=", Constant(value), Attr(name)):
-            yield name, value
-        case Within(Attr(name), Constant(tuple() as values)):
-            yield from ((name, value) for value in values)
+        case Compare("==" | "!=", Attr() | AttrOf() as attribute, Constant(value)):
+            yield attribute, value
+        case Compare("==" | "!=", Constant(value), Attr() | AttrOf() as attribute):
+            yield attribute, value
+        case Within(Attr() | AttrOf() as attribute, Constant(tuple() as values)):
+            yield from ((attribute, value) for value in values)
         case Not(condition):
             yield from _compared(condition)
         case And(left, right) | Or(left, right):
@@ -175,14 +252,20 @@ def _hint(name: str, text: str, known: tuple[str, ...], *, may_be_none: bool) ->
     return f"write {quoted}{blocked}"
 
 
-def _written(span: Span, name: str, value: str) -> Span:
+def _text_of(attribute: Attr | AttrOf) -> str:
+    """An attribute as it is written: `strides`, `k.strides`."""
+    return f"{attribute.of}.{attribute.name}" if isinstance(attribute, AttrOf) else attribute.name
+
+
+def _written(span: Span, attribute: Attr | AttrOf, value: str) -> Span:
     """
-    The part of `span` that matches `value`, next to the attribute `name`.
+    The part of `span` that matches `value`, next to the attribute.
 
     The whole of `span` if the comparison is written differently, or is too far from the start.
     """
     text = span.text[:_NEAR]
-    before, after = rf"({value})\s*[!=]=\s*{name}\b", rf"\b{name}\b.*?({value})"
+    name = re.escape(_text_of(attribute))
+    before, after = rf"({value})\s*[!=]=\s*{name}\b", rf"(?<![\w.]){name}\b.*?({value})"
     found = re.search(before, text) or re.search(after, text, re.DOTALL)
     if found is None:
         return span

@@ -9,6 +9,7 @@ from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.reasoning.attribute_values import check_string, stored_length
 from collage_dsl.language.reasoning.calls import unknown_attribute
 from collage_dsl.language.syntax import ast, graph_ast
+from collage_dsl.rules.condition import Attr
 
 _WORDS = {
     "int": "a whole number",
@@ -48,7 +49,7 @@ def check_attributes(
                 typed = _typed(value, operator.attrs[name.text])
                 written[name.text] = _completed(operator, name.text, typed)
                 if isinstance(typed, str):
-                    check_string(name.text, typed, (operator,), value.span, findings)
+                    check_string(Attr(name.text), typed, (operator,), value.span, findings)
             except _WrongLengthError as error:
                 findings.error("E0205", value.span, str(error))
                 written[name.text] = None

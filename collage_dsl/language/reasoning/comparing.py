@@ -8,7 +8,7 @@ from collage_dsl.language.reasoning.differences import Difference, Node
 from collage_dsl.language.reasoning.domain import Number, is_whole
 from collage_dsl.language.reasoning.facts import Facts, values_of
 from collage_dsl.language.reasoning.knowing import MOST_FACTORS
-from collage_dsl.language.reasoning.linear import Linear
+from collage_dsl.language.reasoning.linear import Linear, Sum
 from collage_dsl.language.reasoning.numbers import widths_of
 from collage_dsl.language.reasoning.terms import Term
 from collage_dsl.rules.condition import (
@@ -64,12 +64,16 @@ def _of_sums(
     if found is None:
         return
     yield from plain.differences(operator, found)
+    solved = found.solved() if operator == "==" else None
     if way.sums:
-        without = replace(plain, sums=way.sums).summed(Calculate("-", left, right))
+        difference, known = Calculate("-", left, right), replace(plain, sums=way.sums)
+        without = known.summed(difference)
+        if solved is not None and without == Sum({}):  # it is kept already what the term equals
+            without = known.summed(difference, frozenset(solved[:1]))
         if without is not None and without != found:
-            found = without
-            yield from plain.differences(operator, found)
-    if operator == "==" and (solved := found.solved()):
+            yield from plain.differences(operator, without)
+            solved = without.solved() if operator == "==" else None
+    if solved is not None and way.sums.get(solved[0]) != solved[1]:
         term, others = solved
         way.sums[term] = others
         way.news |= way.subjects_in(term) | way.subjects_in(others)

@@ -189,7 +189,7 @@ class _Checker:
             return
         if isinstance(last, Claim):
             names = operators_of(others)
-            message = f"no value has the dtype and rank that {names} and this one require"
+            message = f"no value has the dtype and shape that {names} and this one require"
             if {last.called} == {p.called for p in found if isinstance(p, Claim)}:
                 message = f"no call of {operators_of(found)} takes these operands"
             why = self.exclusion.why([last, *others])

@@ -309,6 +309,8 @@ class Facts:
                 self.clash = self.clash or (one, *sides)
             self.values.pop(other, None)
             self.same[other] = one
+            if other in self.sums:
+                self.sums.setdefault(one, self.sums.pop(other))
             self.set(one, both)
             if one in self.differences or other in self.differences:
                 self.differ(Difference(one, "==", other, 0))

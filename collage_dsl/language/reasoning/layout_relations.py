@@ -1,6 +1,7 @@
-"""The ranks of images, which their layouts say."""
+"""The ranks of images and the sizes of their blocks, which their layouts say."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from math import inf
 
 from collage_dsl.graph.operators import operators
@@ -8,7 +9,7 @@ from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
-from collage_dsl.rules.condition import Attr, Rank
+from collage_dsl.rules.condition import Attr, DimAt, Rank
 
 _OF_IMAGES = {
     f"nn.{sort}{rank}d": rank + 2
@@ -21,13 +22,18 @@ _RESIZED = frozenset({"image.grid_sample", "image.resize2d", "image.resize3d"})
 """Operators that give an image of the layout that they take."""
 
 
+_BLOCKS = "the blocks of what {op} takes and gives are as large as the layouts say"
+
+
 def layout_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
     if all(op in _OF_IMAGES for op in ops):
         said = "{op} takes and gives images, of the ranks of their layouts"
         yield Relation(said, _images, _layouts)
+        yield Relation(_BLOCKS, again=_blocks)
     if all(op in _RESIZED for op in ops):
         said = "{op} takes and gives images of one rank, that of the layout"
         yield Relation(said, again=_resized)
+        yield Relation(_BLOCKS, again=_resized_blocks)
 
 
 def _images(called: Called, facts: Facts) -> None:
@@ -37,12 +43,34 @@ def _images(called: Called, facts: Facts) -> None:
 
 
 def _layouts(called: Called, facts: Facts) -> None:
-    named = {**layouts_of(called), called.result: called.attribute("out_layout")}
-    for operand, layout in named.items():
+    for operand, layout in _named(called).items():
         known = facts.of(layout).allowed
         if known is not None:
             ranks = one_of(rank_of_layout(str(text)) for text in known)
             facts.narrow(Rank(operand), ranks)
+
+
+def _blocks(called: Called, facts: Facts) -> None:
+    _narrow_blocks(_named(called), facts)
+
+
+def _resized_blocks(called: Called, facts: Facts) -> None:
+    layout = called.attribute("layout")
+    _narrow_blocks({called.operands[0]: layout, called.result: layout}, facts)
+
+
+def _narrow_blocks(named: Mapping[str, Attr], facts: Facts) -> None:
+    """The last dimension of `NCHW16c` is 16."""
+    for name, layout in named.items():
+        sizes = re.findall(r"(\d*)[A-Za-z]", str(facts.of(layout).only() or ""))
+        for at, size in enumerate(sizes):
+            if size:
+                facts.narrow(DimAt(name, at), one_of((int(size),)))
+
+
+def _named(called: Called) -> dict[str, Attr]:
+    """What a call takes and gives, each with the attribute of its layout."""
+    return {**layouts_of(called), called.result: called.attribute("out_layout")}
 
 
 def _resized(called: Called, facts: Facts) -> None:

@@ -209,8 +209,9 @@ def _calculated(operator: str, one: Sum, other: Sum, expression: Expression) -> 
                 both = both.plus(_product([*_parts(node), *_parts(by)]), factor * times)
             return both
         case "/" if not other.factors and other.number > 0 and is_count(expression):
-            if not one.factors:
-                return Sum({}, one.number // other.number)
+            if not any(factor % other.number for factor in one.factors.values()):
+                quotients = {n: factor // other.number for n, factor in one.factors.items()}
+                return Sum(quotients, one.number // other.number)
             return Sum({Calculate("/", _written(one), Constant(other.number)): 1})
         case _:
             return Sum({expression: 1})

@@ -24,6 +24,7 @@ from collage_dsl.rules.condition import (
     Rank,
     Size,
     Value,
+    Within,
     parts,
 )
 from collage_dsl.source import Span
@@ -34,6 +35,11 @@ _ATTRIBUTES = frozenset(
 )
 """Attributes that have their default in nearly all models."""
 
+_SORTING = frozenset({"argsort", "topk"})
+
+_INDICES = ("i32", "i64")
+"""The dtypes that an operator which sorts is usually told to give."""
+
 
 def usual(
     calls: Sequence[Called], conditions: Sequence[Condition], ways: Sequence[Facts]
@@ -43,6 +49,17 @@ def usual(
     yield from _usual_numbers(calls, conditions)
     yield from _usual_attributes(calls, conditions, ways)
     yield from _usual_sizes(conditions, ways)
+    yield from _usual_indices(calls, ways)
+
+
+def _usual_indices(calls: Sequence[Called], ways: Sequence[Facts]) -> Iterator[Condition]:
+    """That what sorts gives whole numbers as indices."""
+    for called, span in _written(calls):
+        if _SORTING.issuperset(called.call.ops):
+            dtype = called.attribute("dtype")
+            if not any(_is_asked(dtype, way) for way in ways):
+                words = f"the indices that `{called.call.ops[0]}` gives are whole numbers"
+                yield Condition(Within(dtype, Constant(_INDICES)), span, usual=words)
 
 
 def _usual_dtypes(

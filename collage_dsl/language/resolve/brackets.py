@@ -1,6 +1,7 @@
 """Check the conditions in brackets after a call, which are about its attributes."""
 
 import re
+from functools import partial
 
 from collage_dsl.graph.operators import Operator
 from collage_dsl.language.messages.findings import Findings
@@ -9,7 +10,7 @@ from collage_dsl.language.resolve.condition_scope import AttributeScope, Scope
 from collage_dsl.language.resolve.conditions import Checker
 from collage_dsl.language.resolve.pattern_names import Names
 from collage_dsl.language.syntax import ast
-from collage_dsl.rules.condition import Where
+from collage_dsl.rules.condition import Attr, AttrOf, Where
 
 
 def check_attributes(
@@ -28,9 +29,15 @@ def check_attributes(
         scope = AttributeScope(known, findings, values, _in_where(known, written, call, names))
         where = _attribute(written, scope, findings)
         if where is not None:
-            check_values(where, known, findings)
+            check_values(where, partial(_owners, known, names), findings)
             found.append(where)
     return tuple(found)
+
+
+def _owners(
+    known: tuple[Operator, ...], names: Names, attribute: Attr | AttrOf
+) -> tuple[Operator, ...]:
+    return known if isinstance(attribute, Attr) else names.owners(attribute)
 
 
 def _attribute(written: ast.Expression, scope: AttributeScope, findings: Findings) -> Where | None:

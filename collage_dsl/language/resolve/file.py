@@ -22,6 +22,7 @@ from collage_dsl.language.resolve.reserved import reserved
 from collage_dsl.language.resolve.rule_names import CheckedRule
 from collage_dsl.language.resolve.rules import RuleScope
 from collage_dsl.language.resolve.scope import PatternScope
+from collage_dsl.language.resolve.substitution import check_parameters
 from collage_dsl.language.resolve.targets import check_target
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import FusionRule, FusionSpec, Pattern
@@ -92,6 +93,9 @@ class FileChecker:
             written_down: list[_Named] = [*lets, *predicates, *patterns, *rules]
             self.check_use(written_down, _with_used(used_by_targets, inner.uses))
             self.check_shared_results(patterns)
+        if not self.file.broken and not self.findings.errors:
+            for rule in rules:
+                check_parameters(rule, self.findings)
         found = {
             target.name.text: replace(spec, placements=placements.get(target.name.text, ()))
             for target, spec in specs

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from collage_dsl.diagnostics import Note
+from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language.messages.findings import Findings, there_are
 from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.reasoning.always import operators_at
@@ -11,6 +12,7 @@ from collage_dsl.language.reasoning.pattern_shape import calls
 from collage_dsl.language.resolve.dimensions import Dimensions
 from collage_dsl.language.resolve.reserved import reserved
 from collage_dsl.language.syntax import ast
+from collage_dsl.rules.condition import Attr, AttrOf
 from collage_dsl.rules.pattern import (
     Binding,
     Call,
@@ -160,6 +162,11 @@ class Names:
         something else.
         """
         return operators_at(Reference(name), self.bindings)
+
+    def owners(self, attribute: Attr | AttrOf) -> tuple[Operator, ...]:
+        """The operators of one of which `k` of `k.strides` is a call; empty if not known."""
+        of = attribute.of if isinstance(attribute, AttrOf) else ""
+        return tuple(operators()[name] for name in self.operators_of(of))
 
     def calls(self) -> Iterator[Call]:
         for binding in self.bindings.values():

@@ -9,6 +9,7 @@ from collage_dsl.language.messages.advice import (
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.reasoning.absence import can_hold
+from collage_dsl.language.reasoning.attribute_values import check_values
 from collage_dsl.language.reasoning.examination import examine
 from collage_dsl.language.reasoning.pattern_shape import always_there
 from collage_dsl.language.reasoning.tuples import check_tuples
@@ -245,6 +246,7 @@ class _PatternChecker:
         checker = Checker(self.findings, self.values)
         where = checker.condition(written.condition, written.reason)
         if where:
+            check_values(where, self.names.owners, self.findings)
             asked = checker.asked - checker.has
             self.asked.append((where, asked & set(self.names.bindings)))
             self.check_absence(where, {name for name in asked if self.names.is_optional(name)})

@@ -15,6 +15,7 @@ from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.messages.hints import Hint, did_you_mean, write
 from collage_dsl.language.reasoning.calls import unknown_attribute
 from collage_dsl.language.resolve.functions import FUNCTIONS
+from collage_dsl.language.resolve.literal_operands import needed
 from collage_dsl.language.resolve.pattern_names import ANY_NAME, Names
 from collage_dsl.language.resolve.scope import PatternScope
 from collage_dsl.language.resolve.sorts import OF_ATTRIBUTE, Sort, Typed, dtype_of
@@ -56,7 +57,8 @@ class ValueScope:
             self.findings.error("E0306", name.span, message, "ask it in brackets after the call")
         elif not self.names.broken & {name.text, ANY_NAME} and name.text not in self.names.reported:
             self.names.reported.add(name.text)
-            hint = function_meant(name.text, FUNCTIONS) or dtype_meant(name.text)
+            hint = self.of_number(name.text)
+            hint = hint or function_meant(name.text, FUNCTIONS) or dtype_meant(name.text)
             if predicate := self.scope.predicates.get(name.text):
                 hint = write(f"{name.text}({', '.join(predicate.parameters)})")
             hint = hint or truth_meant(name.text) or no_attribute(name.text)
@@ -64,6 +66,15 @@ class ValueScope:
             hint = hint or did_you_mean(name.text, self.names.defined)
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
         return None
+
+    def of_number(self, name: str) -> Hint:
+        """A hint if a number of the program is asked like an attribute: `k.min` of a `clip`."""
+        of, _, operand = name.partition(".")
+        known = tuple(operators()[op] for op in self.names.operators_of(of))
+        names = (known[0].operands or ()) if known else ()
+        at = names.index(operand) if operand in names else len(names)
+        is_number = known and known[0].takes[at : at + 1] == ("number",)
+        return Hint(needed(known, (), at) if is_number else "")
 
     def of_parameter(self, name: str) -> Hint:
         """A hint if an attribute is asked of a parameter, with the calls that have it."""
