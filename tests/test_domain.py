@@ -459,4 +459,14 @@ def test_what_two_conditions_say_together(first: str, second: str, codes: str) -
     ],
 )
 def test_roots_are_the_numbers_with_such_a_square(square: Values, found: list[int]) -> None:
-    assert [number for number in range(9) if number in roots(square)] == found
+    assert [number for number in range(9) if number in roots(square, 2)] == found
+
+
+@pytest.mark.parametrize("exponent", [2, 3, 4, 7])
+def test_a_root_is_that_of_its_power_only(exponent: int) -> None:
+    for root in (1, 2, 3, 10, 12345, 10**20):
+        power = root**exponent
+
+        assert roots(one_of((power,)), exponent).bounds() == (root, root)
+        assert roots(one_of((power - 1,)), exponent).is_empty == (power > 1)
+        assert roots(one_of((power + 1,)), exponent).is_empty

@@ -69,7 +69,7 @@ CONV, LIB = CONTENTS.patterns["conv"], CONTENTS.specs["lib"]
     ],
 )
 def test_a_count_is_compared_or_more_than_none(text: str, question: Question) -> None:
-    assert read(f"{text} == 2") == [(question, "==", 2)]
+    assert read(f"{text} == 1") == [(question, "==", 1)]
     assert read(text) == [(question, ">", 0)]
     assert read(f"not {text}", MODEL) == [(question, "<=", 0)]
 

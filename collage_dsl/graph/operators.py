@@ -205,9 +205,14 @@ def _attribute(value: Any) -> Attribute:
 
 
 @cache
+def of_onnx() -> frozenset[str]:
+    return frozenset(_onnx_operators())
+
+
+@cache
 def without_code() -> frozenset[str]:
     """The operators of which TVM has no code: those of ONNX, and calls of packed functions."""
-    return frozenset(PACKED_CALLS | _onnx_operators().keys())
+    return frozenset(PACKED_CALLS | of_onnx())
 
 
 def is_commutative(op: str) -> bool:

@@ -25,10 +25,10 @@ from collage_dsl.witness.tape import tapes
 MOST_READINGS = 200
 """The most ways to read a pattern that are tried."""
 
-MOST_STEPS = 12_000
+MOST_STEPS = 2_400
 """The most values that are tried in all of them together."""
 
-STEPS_AT_FIRST, STEPS_A_READING = 1_200, 200
+STEPS_AT_FIRST, STEPS_A_READING = 500, 100
 """
 The most in the first reading, and in each other one. Half of the readings are tried with usual
 values, the others with random ones.

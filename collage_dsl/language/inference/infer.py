@@ -84,7 +84,6 @@ from collage_dsl.language.inference.slicing import (
 from collage_dsl.language.inference.windows import (
     adaptive_pooling,
     convolution,
-    count_groups,
     pooling,
     pooling_regions,
     resize,
@@ -220,7 +219,7 @@ def _channel_norm(call: Call) -> Type:
         at, *_ = axes_in((channel, *(call.ints("axes") or ())), len(shape))
         _check_weights(call, (channel,))
         if groups is not None and is_no_multiple(shape[at], groups):
-            raise MismatchError(f"{shape[at]} channels do not make {count_groups(groups)}")
+            raise MismatchError(f"{shape[at]} channels do not make {groups} groups")
     return like_first(call)
 
 

@@ -28,10 +28,10 @@ def convolution(call: Call) -> Type:
     channels, per_group, made = size["C"], weight["I"], weight["O"]
     groups = _groups(call)
     if groups is not None:
-        said = f"{channels} channels in {count_groups(groups)} do not fit a weight for {per_group}"
+        said = f"in {groups} groups, {channels} channels do not fit a weight for {per_group}"
         call.agree(channels, times(per_group, groups), said)
         if is_no_multiple(made, groups):
-            raise MismatchError(f"{made} channels cannot be made by {count_groups(groups)}")
+            raise MismatchError(f"{made} channels cannot be made by {groups} groups")
     size |= _slide(call, size, [weight[axis] for axis in _spatial(size)]) | {"C": made}
     return result(call, tuple(size[axis] for axis in output))
 
@@ -39,12 +39,8 @@ def convolution(call: Call) -> Type:
 def _groups(call: Call) -> int | None:
     groups = call.whole("groups")
     if groups is not None and groups < 1:
-        raise MismatchError(f"there are no {count_groups(groups)}")
+        raise MismatchError(f"there are no {groups} groups")
     return groups
-
-
-def count_groups(groups: int) -> str:
-    return "1 group" if groups == 1 else f"{groups} groups"
 
 
 def _convolved(call: Call) -> tuple[dict[str, Dim], Mapping[str, Dim], str] | None:
@@ -64,7 +60,7 @@ def transposed_convolution(call: Call) -> Type:
     channels, taken = size["C"], weight["I"]
     call.agree(channels, taken, f"{channels} channels do not fit a weight for {taken}")
     if groups is not None and is_no_multiple(channels, groups):
-        raise MismatchError(f"{channels} channels do not make {count_groups(groups)}")
+        raise MismatchError(f"{channels} channels do not make {groups} groups")
     size |= _slide_back(call, size, [weight[axis] for axis in _spatial(size)])
     size["C"] = UNKNOWN_DIM if groups is None else times(made, groups)
     return result(call, tuple(size[axis] for axis in output))

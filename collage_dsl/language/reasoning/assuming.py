@@ -1,7 +1,5 @@
 """Derive what several conditions of a pattern together say about its values."""
 
-from collections.abc import Iterator
-
 from collage_dsl.language.reasoning.comparing import TERMS, differences
 from collage_dsl.language.reasoning.differences import ZERO
 from collage_dsl.language.reasoning.domain import (
@@ -28,7 +26,7 @@ from collage_dsl.language.reasoning.narrowing import (
     near_all,
     rounding_of,
 )
-from collage_dsl.language.reasoning.terms import Term, without_none
+from collage_dsl.language.reasoning.terms import Term, factors_of, without_none
 from collage_dsl.rules.condition import (
     MIRRORED,
     OPPOSITE,
@@ -271,7 +269,7 @@ def limit(way: Facts, left: Expression, right: Expression) -> None:
 
 def _counted(way: Facts, expression: Expression) -> Expression:
     """The number of elements, if `expression` is the product of all dimensions of a value."""
-    dims = list(_factors(expression))
+    dims = list(factors_of(expression))
     if len(dims) < 2 or not all(isinstance(dim, DimAt) for dim in dims):
         return expression
     named = [way.first(dim) for dim in dims if isinstance(dim, DimAt)]
@@ -283,15 +281,6 @@ def _counted(way: Facts, expression: Expression) -> Expression:
         return expression
     know(way, Size(name))
     return Size(name)
-
-
-def _factors(expression: Expression) -> Iterator[Expression]:
-    match expression:
-        case Calculate("*", left, right):
-            yield from _factors(left)
-            yield from _factors(right)
-        case _:
-            yield expression
 
 
 def _same_shape(way: Facts, left: Expression, right: Expression) -> None:

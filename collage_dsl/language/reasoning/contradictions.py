@@ -38,13 +38,12 @@ from collage_dsl.language.reasoning.premises import (
 )
 from collage_dsl.language.reasoning.relations import Claim
 from collage_dsl.language.reasoning.remaining import left_for
-from collage_dsl.language.reasoning.terms import terms
+from collage_dsl.language.reasoning.terms import root_of, terms
 from collage_dsl.language.reasoning.usual import usual, usual_dimensions
 from collage_dsl.language.reasoning.words_of_elements import of_elements, of_places
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import (
     Attr,
-    Calculate,
     Compare,
     Comparison,
     Constant,
@@ -60,6 +59,8 @@ from collage_dsl.rules.condition import (
     Within,
 )
 from collage_dsl.rules.pattern import Pattern
+
+_POWERS = {2: "the square of a whole number", 3: "the cube of a whole number"}
 
 _MOST_PREMISES = 60
 """A reason is not looked for in another order if there are more premises."""
@@ -325,10 +326,11 @@ class _Checker:
         match expression, written:
             case Compare(left=left, right=right), _ if left == right:
                 return "both sides are the same"
-            case Compare("==", Calculate("*", one, other), Constant(int() as number)), _ if (
-                one == other and number > 0
+            case Compare("==", product, Constant(int() as number)), _ if number > 0 and (
+                root := root_of(product)
             ):
-                return f"`{number}` is not the square of a whole number"
+                power = _POWERS.get(root[1], f"a product of {root[1]} equal whole numbers")
+                return f"`{number}` is not {power}"
             case (
                 (Compare(left=left, right=Constant()) | Within(left)),
                 ast.Operation(_, side, _),

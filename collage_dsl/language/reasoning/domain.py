@@ -212,13 +212,25 @@ def factors(product: Values, fewest: Number, greatest: Number) -> Values:
     return between(low, inf if fewest == 0 or is_infinite(most) else most // fewest)
 
 
-def roots(square: Values) -> Values:
-    """The whole numbers from 0 on whose square may be a `square`."""
-    least, most = square.whole_bounds()
+def roots(power: Values, exponent: int) -> Values:
+    """The whole numbers from 0 on that, multiplied so many times, may be a `power`."""
+    least, most = power.whole_bounds()
     if most < 0:
         return NOTHING
-    low = isqrt(least - 1) + 1 if isinstance(least, int) and least > 0 else 0
-    return between(low, isqrt(most) if isinstance(most, int) else inf)
+    low = _root(least - 1, exponent) + 1 if isinstance(least, int) and least > 0 else 0
+    return between(low, _root(most, exponent) if isinstance(most, int) else inf)
+
+
+def _root(number: int, exponent: int) -> int:
+    """The largest whole number whose power is at most `number`."""
+    low, high = 0, 1 << (number.bit_length() // exponent + 1)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if middle**exponent <= number:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 @lru_cache(1024)

@@ -101,8 +101,8 @@ def _multiply(facts: Facts, name: str, dims: Sequence[DimAt]) -> None:
     """Narrow the number of elements by all dimensions, and each of them by it and the others."""
     bounds = [facts.of(dim).whole_bounds() for dim in dims]
     facts.narrow(Size(name), reduce(partial(calculated, "*"), map(facts.of, dims), one_of((1,))))
-    if len(dims) == 2 and facts.first(dims[0]) == facts.first(dims[1]):
-        facts.narrow(dims[0], roots(facts.of(Size(name))))
+    if len(dims) > 1 and len(set(map(facts.first, dims))) == 1:
+        facts.narrow(dims[0], roots(facts.of(Size(name)), len(dims)))
     for at, dim in enumerate(dims):
         if facts.possible and facts.of(dim).only() is None:
             others = bounds[:at] + bounds[at + 1 :]

@@ -3,7 +3,9 @@
 from math import inf
 
 from collage_dsl.graph import Form, Graph
+from collage_dsl.language.reasoning.most_matches import most_matches
 from collage_dsl.rules import (
+    DFPattern,
     FusionRule,
     Host,
     OnlyValid,
@@ -16,7 +18,7 @@ from collage_dsl.rules import (
 
 
 def most_candidates(rule: FusionRule, graph: Graph) -> float:
-    """The most candidates of `rule` in `graph`, if each is one call; infinite for other rules."""
+    """The most candidates of `rule` in `graph`; infinite for a rule that joins candidates."""
     calls = [node for node in graph.nodes if node.form is Form.CALL]
     match rule:
         case OpCallByKind(kinds):
@@ -27,6 +29,8 @@ def most_candidates(rule: FusionRule, graph: Graph) -> float:
             return most_candidates(inner, graph)
         case Union(rules):
             return sum(most_candidates(inner, graph) for inner in rules)
+        case DFPattern(pattern):
+            return most_matches(pattern, graph)
         case Host():
             return 0
         case _:

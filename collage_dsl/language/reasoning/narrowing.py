@@ -19,6 +19,7 @@ from collage_dsl.language.reasoning.domain import (
 )
 from collage_dsl.language.reasoning.facts import Facts, values_of
 from collage_dsl.language.reasoning.numbers import long_of, rounding
+from collage_dsl.language.reasoning.terms import root_of
 from collage_dsl.rules.condition import (
     Attr,
     Bytes,
@@ -167,8 +168,8 @@ def _narrow_both(
         case "-":
             narrow(way, left, calculated("+", result, other))
             narrow(way, right, calculated("-", one, result))
-        case "*" if left == right and one.bounds()[0] >= 0:
-            narrow(way, left, roots(result))
+        case "*" if (root := root_of(Calculate("*", left, right))) and one.bounds()[0] >= 0:
+            narrow(way, root[0], roots(result, root[1]))
         case "*" if min(one.bounds()[0], other.bounds()[0]) >= 0:
             narrow(way, left, factors(result, *other.bounds()))
             narrow(way, right, factors(result, *one.bounds()))

@@ -12,11 +12,22 @@ from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Rank
 
 RANKS_OF_ONNX: Mapping[str, int] = {
+    "com.microsoft.FusedGemm": 2,
+    **{f"onnx.{sort}Window": 1 for sort in ("Blackman", "Hamming", "Hann")},
+    "onnx.EyeLike": 2,
+    "onnx.Flatten": 2,
+    "onnx.Gemm": 2,
+    "onnx.ImageDecoder": 3,
     "onnx.MaxRoiPool": 4,
+    "onnx.MelWeightMatrix": 2,
+    "onnx.Multinomial": 2,
     "onnx.NonMaxSuppression": 2,
     "onnx.NonZero": 2,
+    "onnx.OptionalHasElement": 0,
+    "onnx.Range": 1,
     "onnx.RoiAlign": 4,
     "onnx.STFT": 4,
+    "onnx.SequenceLength": 0,
     "onnx.Shape": 1,
     "onnx.Size": 0,
 }
@@ -45,11 +56,30 @@ SAME_RANK_IN_ONNX = frozenset(
     | {f"onnx.{op}" for op in ("Concat", "DFT", "DepthToSpace", "GatherElements", "GridSample")}
     | {f"onnx.{op}" for op in ("LayerNormalization", "Pad", "Resize", "Slice", "SpaceToDepth")}
     | {f"onnx.{op}" for op in ("Split", "Tile", "TopK", "Transpose", "Upsample")}
+    | {f"onnx.{op}" for op in ("BitCast", "Cast", "CenterCropPad", "DeformConv", "Dropout")}
+    | {f"onnx.{op}" for op in ("Identity", "MaxUnpool", "MeanVarianceNormalization")}
+    | {f"onnx.{op}" for op in ("ReverseSequence", "TfIdfVectorizer", "Trilu")}
     | {f"com.microsoft.Skip{sort}LayerNormalization" for sort in ("", "Simplified")}
     | {f"com.microsoft.{sort}Conv" for sort in ("Fused", "Nhwc", "NhwcFused")}
     | {"com.microsoft.MatMulNBits"}
 )
 """Operators whose results have the rank of the first operand."""
+
+BROADCASTING_IN_ONNX = frozenset(
+    {f"onnx.{op}" for op in ("Add", "And", "Div", "Equal", "Greater", "Less", "Max", "Mean", "Min")}
+    | {f"onnx.{op}" for op in ("Mul", "Or", "Pow", "Sub", "Sum", "Xor")}
+)
+"""
+Operators whose result has the largest rank of the operands. In old versions, their dimensions are
+compared in other ways.
+"""
+
+PRODUCTS_IN_ONNX = frozenset(
+    {"onnx.MatMul", "onnx.MatMulInteger"}
+    | {f"com.microsoft.{op}" for op in ("DynamicQuantizeMatMul", "FusedMatMul")}
+    | {f"com.microsoft.{op}" for op in ("MatMulIntegerToFloat", "TransposeMatMul")}
+)
+"""Operators that multiply their first two operands as matrices."""
 
 _WINDOWED = frozenset(
     {f"onnx.{sort}" for sort in ("Conv", "ConvInteger", "ConvTranspose", "DeformConv")}

@@ -84,8 +84,11 @@ def _multiplied(facts: Facts, called: Called, axis: int, count: int) -> None:
 
 def _tiled(called: Called, facts: Facts) -> None:
     """The last dimension is repeated as often as the last number says, and so on."""
-    counts = asked_list(called, facts, "repeats") or ()
+    counts = asked_list(called, facts, "repeats")
+    if counts is None:
+        return
     least, most = facts.of(Rank(called.operands[0])).bounds()
+    facts.narrow(Rank(called.result), between(max(least, len(counts)), max(most, len(counts))))
     for at in range(-len(counts), 0):
         if not facts.possible:
             return

@@ -20,6 +20,7 @@ from collage_dsl.language.reasoning.lettered_relations import lettered_relations
 from collage_dsl.language.reasoning.list_relations import list_relations, lists_of
 from collage_dsl.language.reasoning.named_axes import named_axes
 from collage_dsl.language.reasoning.onnx_dtypes import onnx_dtype_relations
+from collage_dsl.language.reasoning.onnx_rank_relations import onnx_rank_relations
 from collage_dsl.language.reasoning.onnx_ranks import (
     rank_relations_of_lists,
     rank_relations_of_results,
@@ -87,7 +88,7 @@ ALL_RELATIONS = (
     *(inferred_relations, dtype_relations, onnx_dtype_relations, rank_relations, named_axes),
     *(layout_relations, operand_relations, dimension_relations, axis_relations),
     *(picking_relations, image_relations, list_relations, slice_relations),
-    *(rank_relations_of_results, rank_relations_of_lists),
+    *(rank_relations_of_results, rank_relations_of_lists, onnx_rank_relations),
 )
 """
 What operators say of their calls. What they say first is shown first, and what they say last is

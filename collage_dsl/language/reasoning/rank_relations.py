@@ -19,8 +19,9 @@ from collage_dsl.language.reasoning.domain import (
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.onnx_ranks import (
+    BROADCASTING_IN_ONNX,
+    PRODUCTS_IN_ONNX,
     RANKS_OF_ONNX,
-    REDUCTIONS_OF_ONNX,
     SAME_RANK_IN_ONNX,
     TAKES_IN_ONNX,
 )
@@ -93,7 +94,7 @@ _SAME_RANK = frozenset(
 )
 """Operators whose results have the rank, but not the shape, of each tensor that comes first."""
 
-_SAME_RANK_ALONG_AXIS = frozenset({"cumprod", "cumsum", "repeat"})
+_SAME_RANK_ALONG_AXIS = frozenset({"cumprod", "cumsum", "onnx.Compress", "repeat"})
 """Operators that give a list if no axis is said."""
 
 
@@ -151,24 +152,17 @@ def _weights_by_axis(called: Called, facts: Facts) -> None:
         differ(facts, called.operands[0], weight, 0, inf)
 
 
-def _same_rank(called: Called, facts: Facts) -> None:
+def same_rank(called: Called, facts: Facts) -> None:
     for name in called.results.values():
         for operand in called.tensors(0):
             facts.equal(Rank(name), Rank(operand))
-
-
-def _kept_rank(called: Called, facts: Facts) -> None:
-    if facts.of(called.attribute("keepdims")).only() == 1:
-        _same_rank(called, facts)
-    else:
-        differ(facts, called.operands[0], called.result, 0, inf)
 
 
 def _same_rank_along_axis(called: Called, facts: Facts) -> None:
     result, data = Rank(called.result), Rank(called.operands[0])
     has_axis = Has(called.attribute("axis").name)
     if facts.of(has_axis).only() is True:
-        _same_rank(called, facts)
+        same_rank(called, facts)
     elif is_none(called, facts, "axis") or not may_be_equal(facts, result, data):
         facts.narrow(has_axis, FALSE)
         facts.narrow(result, one_of((1,)))
@@ -293,25 +287,26 @@ def _broadcast_rank(called: Called, facts: Facts) -> None:
 
 
 def _product_rank(called: Called, facts: Facts) -> None:
-    left, right = (facts.of(Rank(name)).only() for name in called.operands)
+    operands = called.operands[:2]
+    left, right = (facts.of(Rank(name)).only() for name in operands)
     if isinstance(left, int) and isinstance(right, int):
         rank = max(left, right) if min(left, right) > 1 else max(left, right) - 1
         facts.narrow(Rank(called.result), one_of((rank,)))
-    bounds = [facts.of(Rank(name)).bounds() for name in called.operands]
+    bounds = [facts.of(Rank(name)).bounds() for name in operands]
     facts.narrow(Rank(called.result), between(max(low for low, _ in bounds) - 1, inf))
-    for name in called.operands:
+    for name in operands:
         facts.narrow(Rank(name), between(-inf, facts.of(Rank(called.result)).bounds()[1] + 1))
     if all(low > 1 for low, _ in bounds):
-        for name in called.operands:
+        for name in operands:
             differ(facts, called.result, name, 0, inf)
-        is_one_of(facts, Rank(called.result), list(map(Rank, called.operands)))
+        is_one_of(facts, Rank(called.result), list(map(Rank, operands)))
     most = max(high for _, high in bounds)
     if most < inf:
         facts.narrow(Rank(called.result), between(-inf, most))
-    one, other = (facts.first(Rank(name)) for name in called.operands)
+    one, other = (facts.first(Rank(name)) for name in operands)
     if one == other and facts.possible:
         facts.differ(Difference(facts.first(Rank(called.result)), "<=", one, 0))
-        if not may_be_equal(facts, Rank(called.result), Rank(called.operands[0])):
+        if not may_be_equal(facts, Rank(called.result), Rank(operands[0])):
             facts.narrow(one, one_of((1,)))
         elif 0 not in facts.of(Rank(called.result)):
             facts.narrow(one, between(2, inf))
@@ -337,7 +332,7 @@ def _again(says: str, apply: Apply, *, if_absent: bool = False) -> Relation:
 
 
 _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
-    (_SAME_RANK.__contains__, Relation("{op} keeps the rank", once=_same_rank)),
+    (_SAME_RANK.__contains__, Relation("{op} keeps the rank", once=same_rank)),
     (
         _BY_CHANNEL.__contains__,
         Relation("the weights of {op} have one dimension", once=_listed_weights),
@@ -355,14 +350,10 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
         _again("{op} takes data of rank 1, if there is no `axis`", _listed_without_axis),
     ),
     (
-        REDUCTIONS_OF_ONNX.__contains__,
-        _again("{op} keeps the rank if `keepdims` is 1", _kept_rank),
-    ),
-    (
-        {"broadcast_to", "tile"}.__contains__,
+        {"broadcast_to", "onnx.Expand", "onnx.Unsqueeze", "tile"}.__contains__,
         _again("{op} gives a value of the same rank or a higher one", _at_least),
     ),
-    ({"one_hot", "stack"}.__contains__, _again("{op} adds a dimension", _one_more)),
+    ({"one_hot", "onnx.OneHot", "stack"}.__contains__, _again("{op} adds a dimension", _one_more)),
     ({"expand_dims"}.__contains__, _again("{op} adds the dimensions in `axis`", _expanded)),
     ({"full"}.__contains__, Relation("{op} takes a number to fill in, of rank 0", once=_filled)),
     ({"squeeze"}.__contains__, _again("{op} takes out dimensions in `axis`", _squeezed)),
@@ -377,7 +368,7 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
         ),
     ),
     (
-        broadcasts,
+        lambda op: broadcasts(op) or op in BROADCASTING_IN_ONNX,
         Relation(
             "{op} gives the larger rank of its operands",
             once=_at_least_each,
@@ -386,13 +377,13 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
         ),
     ),
     (
-        {"matmul"}.__contains__,
+        {"matmul", *PRODUCTS_IN_ONNX}.__contains__,
         _again(
             "{op} gives the larger rank, or one less where an operand has rank 1", _product_rank
         ),
     ),
     (
-        {"take"}.__contains__,
+        {"onnx.Gather", "take"}.__contains__,
         _again("{op} puts the dimensions of the indices in the place of one", _taken_rank),
     ),
 )

@@ -104,6 +104,22 @@ def is_count(expression: Expression) -> bool:
             return False
 
 
+def factors_of(expression: Expression) -> Iterator[Expression]:
+    """What is multiplied in `expression`, in order."""
+    match expression:
+        case Calculate("*", left, right):
+            yield from factors_of(left)
+            yield from factors_of(right)
+        case _:
+            yield expression
+
+
+def root_of(product: Expression) -> tuple[Expression, int] | None:
+    """What is multiplied with itself, and how many times it is there; None if others are too."""
+    first, *others = factors_of(product)
+    return (first, 1 + len(others)) if others and set(others) == {first} else None
+
+
 _FIRST = (Attr, Each, Item, Has, Rank, DimAt, Dtype)
 """Terms that represent those of other kinds that are equal to them."""
 

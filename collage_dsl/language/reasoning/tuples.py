@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from collage_dsl.graph.operators import of_onnx
 from collage_dsl.language.messages.findings import Findings, listed, quoted
 from collage_dsl.language.messages.hints import Hint, write
 from collage_dsl.language.reasoning.absence import can_hold
@@ -128,7 +129,7 @@ class _Checker:
         who = f"`{written.operators[0].span.text}`"
         is_there = certain and not call.optional
         for at, (operand, place) in enumerate(zip(call.operands, written.operands, strict=True)):
-            needed = self.sorts.needed(call, at)
+            needed = self.needed(call, at)
             is_needed = is_there and not _may_be_absent(call, at)
             takes = f"{who} takes {needed}"
             self.refused_by_kinds(call, at, operand, place, written)
@@ -137,6 +138,12 @@ class _Checker:
                 takes = f"{who} takes a tuple of tensors"
                 self.mismatch(takes, Tensor(), one, there, written, certain=is_there)
             self.operand(operand, place, certain=certain if at == 0 else is_there)
+
+    def needed(self, call: Call | PatternCall, at: int) -> Sort:
+        """What `call` takes at the place `at`. Operators of ONNX take numbers as tensors."""
+        found = self.sorts.needed(call, at)
+        is_list = found is None and isinstance(self.sorts.of(call.operands[at]), List)
+        return Tensor() if is_list and _is_of_onnx(call) else found
 
     def repeated(self, repeat: Repeat, written: ast.Repeat, *, certain: bool) -> None:
         """Report a call that does not take what it gives, so that it is not repeated."""
@@ -291,6 +298,11 @@ def _with_and_without(call: ast.OperatorCall) -> str:
     name, text = call.operators[0].span.text, _text(call)
     text = text.replace("?(", "(", 1) if text.startswith(name) else f"{name}(…)"
     return f"`({text}.0 | {_text(call.operands[0])})` is a tensor with this call and without it"
+
+
+def _is_of_onnx(call: Call | PatternCall) -> bool:
+    """Whether all operators that a call may be are those of ONNX."""
+    return isinstance(call, Call) and not call.kinds and of_onnx().issuperset(call.ops)
 
 
 def _may_be_absent(call: Call | PatternCall, at: int) -> bool:

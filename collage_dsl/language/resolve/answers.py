@@ -17,7 +17,7 @@ from collage_dsl.language.resolve.questions import (
     TargetOf,
     WhyNot,
 )
-from collage_dsl.rules import FusionSpec
+from collage_dsl.rules import DFPattern, FusionRule, FusionSpec, Pattern, sub_rules
 
 Key = tuple[object, ...]
 """A count that can be asked for: `("kernels", "tvm")`."""
@@ -103,6 +103,16 @@ def _is_possible(expectations: Iterable[Expectation], asked: Asked) -> bool:
     return answers.are_possible()
 
 
+def _patterns(rule: FusionRule) -> list[Pattern] | None:
+    """The patterns without whose matches `rule` proposes nothing; None if it needs none."""
+    if isinstance(rule, DFPattern):
+        return [rule.pattern]
+    found = [_patterns(inner) for inner in sub_rules(rule)]
+    if not found or None in found:
+        return None
+    return [pattern for patterns in found for pattern in patterns or ()]
+
+
 @dataclass(slots=True)
 class _Answers:
     """Bounds of counts, values that they do not have, and the texts and targets of answers."""
@@ -175,6 +185,7 @@ class _Answers:
             left.intersection_update(named if each.operator == "==" else left - named)
 
     def are_possible(self) -> bool:
+        self.propose()
         if self.is_planned:
             self.plan()
         if not self.possible or not all(self.running.values()):
@@ -186,6 +197,15 @@ class _Answers:
             if least > most or (least == most and (key, int(least)) in self.unequal):
                 return False
         return True
+
+    def propose(self) -> None:
+        """Add that rules propose nothing where none of their patterns matches."""
+        place = self.asked.only_node()
+        for number, spec in enumerate(self.specs):
+            patterns = _patterns(spec.rule)
+            keys = [("matches", id(pattern), place, None) for pattern in patterns or ()]
+            if keys and all(self.most.get(key) == 0 for key in keys):
+                self.most["candidates", number] = 0
 
     def plan(self) -> None:
         """Add what is known of every plan."""

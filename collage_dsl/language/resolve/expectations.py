@@ -13,6 +13,7 @@ from collage_dsl.language.reasoning.extent import Extent, extent
 from collage_dsl.language.reasoning.in_graph import no_match
 from collage_dsl.language.reasoning.largest import largest
 from collage_dsl.language.reasoning.most_candidates import most_candidates
+from collage_dsl.language.reasoning.most_matches import most_matches
 from collage_dsl.language.reasoning.pattern_shape import called
 from collage_dsl.language.reasoning.smallest import smallest
 from collage_dsl.language.resolve.answers import Asked, contradicted, wanted
@@ -103,19 +104,30 @@ def _check_count(each: Expectation, asked: Asked, findings: Findings) -> bool:
             findings.error("E0702", each.span, why, _instead(each.question, asked))
         elif isinstance(each.question, Kernels):
             findings.warning("W0330", each.span, f"this always holds: {why}", "remove it")
-    elif why := _too_many(each.question, least, asked):
-        findings.error("E0702", each.span, why)
+    elif (most := _most(each.question, asked)) < least:
+        said = _counted(int(most), each.question)
+        hint = f"write `== {int(most)}`, or add calls to the graph"
+        findings.error("E0702", each.span, f"this graph has at most {said}", hint)
     else:
         return True
     return False
 
 
-def _too_many(question: Question, least: float, asked: Asked) -> str:
-    """Why there are fewer than `least` candidates; empty if there may be as many."""
-    if not isinstance(question, Candidates) or asked.graph is None or question.spec.coalesce:
-        return ""
-    most = most_candidates(question.spec.rule, asked.graph)
-    return f"this graph has at most {count(int(most), 'candidate')}" if most < least else ""
+def _most(question: Question, asked: Asked) -> float:
+    """The most candidates or matches that are counted; infinite if that is not known."""
+    match question, asked.graph:
+        case Candidates(spec), Graph() as graph if not spec.coalesce:
+            return most_candidates(spec.rule, graph)
+        case Matches(pattern, at), Graph() as graph:
+            return most_matches(pattern, graph, at)
+    return inf
+
+
+def _counted(number: int, question: Question) -> str:
+    if not isinstance(question, Matches):
+        return count(number, "candidate")
+    matches = count(number, "match", "es")
+    return matches if question.at is None else f"{matches} at `{question.at}`"
 
 
 def _never_runs(target: str, node: str, asked: Asked) -> str:
@@ -123,9 +135,24 @@ def _never_runs(target: str, node: str, asked: Asked) -> str:
     spec = asked.targets[target]
     if spec is None or asked.graph is None:
         return ""
+    if why := _placed(target, node, asked.graph, asked):
+        return why
     op = asked.graph.nodes[asked.graph.index(node)].op
     missing = absent(spec.rule, (op,)) if op in operators() else ""
     return missing and f"`{target}` never runs {missing}: its rules propose none"
+
+
+def _placed(target: str, node: str, graph: Graph, asked: Asked) -> str:
+    """Why `pin` and `forbid` keep a node from a target; empty if they do not."""
+    for name, spec in asked.targets.items():
+        for placement in () if spec is None else spec.placements:
+            if not placement.selected(graph) >> graph.index(node) & 1:
+                continue
+            if placement.action == "pin" and name != target:
+                return f"`{node}` is pinned to `{name}`"
+            if placement.action == "forbid" and name == target:
+                return f"`{node}` is forbidden on `{name}`"
+    return ""
 
 
 def _running(node: str, asked: Asked) -> str:
@@ -202,7 +229,11 @@ def _zero(question: Question, asked: Asked) -> str:
                 return f"{listed(outside, 'and')} is no call, so that no candidate has it"
             asks = 0 if graph is None else len(names.intersection(_calls(graph)))
             bounds = _extent(spec.rule)
-            if graph is not None and bounds and not bounds.least <= asks <= _most(spec, bounds):
+            if (
+                graph is not None
+                and bounds
+                and not bounds.least <= asks <= _most_calls(spec, bounds)
+            ):
                 return f"a candidate of `{spec.name}` has {_number(spec, bounds)}, not {asks}"
             if graph is not None and not spec.coalesce:
                 refusal = spec.limits.refusal(graph, SubGraph(graph.set_of(*names)))
@@ -215,13 +246,13 @@ def _may_have(pattern: Pattern, nodes: int) -> bool:
     return smallest(pattern).nodes <= nodes <= largest(pattern)
 
 
-def _most(spec: FusionSpec, bounds: Extent) -> float:
+def _most_calls(spec: FusionSpec, bounds: Extent) -> float:
     """The most operator calls of a candidate, or of what is merged from several."""
     return inf if spec.coalesce else bounds.most
 
 
 def _number(spec: FusionSpec, bounds: Extent) -> str:
-    most = _most(spec, bounds)
+    most = _most_calls(spec, bounds)
     if most == bounds.least:
         return count(bounds.least, "operator")
     return f"{bounds.least} {'or more' if most == inf else f'to {most}'} operators"
