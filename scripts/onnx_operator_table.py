@@ -21,6 +21,7 @@ from typing import Any
 import onnx
 from numpy import broadcast_shapes
 
+from collage_dsl.graph.floats import as_written
 from collage_dsl.graph.onnx_node import onnx_operator
 from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
 from collage_dsl.offline import onnxruntime, onnxruntime_pybind11_state
@@ -373,7 +374,18 @@ def defaults(schema: Any) -> Iterator[tuple[str, Any]]:
             value = onnx.AttributeProto.FromString(attribute._default_value)
         if value.type:
             found = onnx.helper.get_attribute_value(value)
-            yield name, found.decode() if isinstance(found, bytes) else found
+            yield name, _plain(found)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case bytes():
+            return value.decode()
+        case float():
+            return as_written(value)
+        case list():
+            return [_plain(each) for each in value]
+    return value
 
 
 def _option(value: object) -> str:

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import collage_dsl as collage
-from collage_dsl.graph.floats import FORMATS, rounded
+from collage_dsl.graph.floats import FORMATS, as_written, rounded
 from collage_dsl.graph.types import TensorType, dtype_names, long_dtype, short_dtype
 from tests.cases import cases
 
@@ -28,6 +28,23 @@ def test_a_number_is_rounded_as_ml_dtypes_does(dtype: str, value: float) -> None
         converted = np.array(value, np.float32).astype(getattr(ml_dtypes, dtype, dtype))
     if FORMATS[dtype].holds(value):
         assert float(converted) == rounded(value, dtype)
+
+
+@cases(300)
+@given(st.integers(-999_999, 999_999), st.integers(-12, 3))
+def test_a_float32_of_few_digits_is_read_as_they_are_written(digits: int, exponent: int) -> None:
+    number = float(f"{digits}e{exponent}")
+
+    assert as_written(float(np.float32(number))) in (number, float(np.float32(number)))
+    assert as_written(float(np.float32(number))) == number or number.is_integer()
+
+
+@pytest.mark.parametrize(
+    "number",
+    [0.1, 2.0**31, 1234567.875, 1 / 3, float(np.float32(1 / 3)), 1e300, float("inf"), 5e-324],
+)
+def test_other_numbers_stay_as_they_are(number: float) -> None:
+    assert as_written(number) == number
 
 
 @pytest.mark.parametrize("dtype", dtype_names())

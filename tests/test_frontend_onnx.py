@@ -11,6 +11,7 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
+import collage_dsl as collage
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.to_relax import to_relax
 from collage_dsl.graph import Form, Graph, TensorType, members
@@ -110,6 +111,24 @@ def batch_norm(name: str, channels: int) -> tuple[str, dict[str, Array]]:
 
 
 # Batch norm, and other scales and shifts
+
+
+@pytest.mark.parametrize(
+    ("made", "call"),
+    [
+        (node("LeakyRelu", "x", "y", alpha=0.1), "nn.leakyrelu(x) [alpha == 0.1]"),
+        (node("RandomNormalLike", "x", "y", scale=0.3), "onnx.RandomNormalLike(x) [scale == 0.3]"),
+        (node("LeakyRelu", "x", "y", alpha=1 / 3), "nn.leakyrelu(x) [alpha ~= 0.333333]"),
+    ],
+)
+def test_an_attribute_is_the_number_that_was_written(made: onnx.NodeProto, call: str) -> None:
+    graph = from_onnx(model([made], {"x": (2, 3)}, ["y"]))
+    text = f"""collage 1;
+        pattern p(x) {{ y = {call}; yield y; }}
+        target lib on llvm {{ compiler "lib"; rules dfpattern(p); }}
+        """
+
+    assert len(collage.propose(graph, collage.load(text=text)["lib"])) == 1
 
 
 def test_a_batch_norm_after_a_convolution_goes_into_its_weight_and_bias() -> None:

@@ -10,6 +10,7 @@ from tvm import tirx
 
 from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.graph import Attribute
+from collage_dsl.graph.floats import as_written
 
 _NONE: Mapping[str, Attribute] = {}
 
@@ -44,8 +45,10 @@ def plain(value: Any) -> Attribute:
     match value:
         case None | bool():
             return value
-        case int() | float():
+        case int():
             return value
+        case float():
+            return as_written(value)
         case tvm.DataType():
             return str(value)
         case str():
@@ -53,7 +56,7 @@ def plain(value: Any) -> Attribute:
         case tirx.IntImm():
             return bool(value.value) if str(value.ty.dtype) == "bool" else int(value.value)
         case tirx.FloatImm():
-            return float(value.value)
+            return as_written(float(value.value))
         case tvm.ir.StringImm():
             return str(value.value)
         case tvm_ffi.Array() | tuple() | list():

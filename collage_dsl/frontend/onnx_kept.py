@@ -10,6 +10,7 @@ from onnx import TypeProto, helper
 
 from collage_dsl.frontend.onnx_types import dtype_of, type_text
 from collage_dsl.graph import Attribute
+from collage_dsl.graph.floats import as_written
 from collage_dsl.graph.onnx_node import OnnxNode, onnx_operator
 from collage_dsl.graph.operators import operators
 
@@ -52,8 +53,10 @@ def _attribute(value: Any) -> Attribute:
     match value:
         case bytes():
             return value.decode("utf-8", "replace")
-        case bool() | int() | float() | str():
+        case bool() | int() | str():
             return value
+        case float():
+            return as_written(value)
         case list() | tuple():
             parts = tuple(map(_attribute, value))
             return None if None in parts else parts

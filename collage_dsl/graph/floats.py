@@ -56,6 +56,21 @@ def rounded(value: float, dtype: str) -> float:
     return FORMATS[dtype].rounded(value) if dtype in FORMATS else value
 
 
+def as_written(value: float) -> float:
+    """
+    The number with at most six digits that float32 rounds to `value`; `value` if there is none.
+    Attributes of ONNX are float32, so an epsilon of 1e-05 is read as 9.99999974…e-06.
+    """
+    if value.is_integer() or not FORMATS["float32"].holds(value):
+        return value
+    shorter = (float(f"{value:.{digits}g}") for digits in range(1, _SURE_DIGITS + 1))
+    return next((each for each in shorter if rounded(each, "float32") == value), value)
+
+
+_SURE_DIGITS = 6
+"""Two numbers with so many digits are never the same in float32."""
+
+
 def has_infinity(dtype: str) -> bool:
     """Whether infinite numbers are elements of `dtype`."""
     return "float" in dtype and "fn" not in dtype
