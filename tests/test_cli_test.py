@@ -41,7 +41,7 @@ def test_tests_that_pass_are_counted(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_failure_is_shown_where_it_is_expected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = write(tmp_path, SPEC.replace("== 1", "== 2"))
+    path = write(tmp_path, SPEC.replace("== 1", "== 0"))
 
     assert run_files([path], "full", []) == 1
     shown = capsys.readouterr().out
@@ -50,7 +50,7 @@ def test_a_failure_is_shown_where_it_is_expected(
 
 
 def test_the_answer_is_data_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path, SPEC.replace("== 1", "== 2"))
+    path = write(tmp_path, SPEC.replace("== 1", "== 0"))
 
     assert run_files([path], "json", []) == 1
     (row,) = json.loads(capsys.readouterr().out)["tests"]
@@ -130,7 +130,7 @@ def test_a_test_may_name_a_model_beside_it(
 
 
 WRONG = SPEC.replace("nn.relu(x);", "nn.relo(x);", 1)
-FAILING = SPEC.replace("== 1", "== 2").replace("relu is matched", "relu, <once>")
+FAILING = SPEC.replace("== 1", "== 0").replace("relu is matched", "relu, <once>")
 UNUSABLE = SPEC.replace("graph { x: f32[4]; y = nn.relu(x); return y; }", 'model "none.onnx";')
 
 
@@ -200,7 +200,7 @@ def test_junit_has_a_case_for_each_test(folder: Path, capsys: pytest.CaptureFixt
 def test_several_expectations_that_fail_are_one_failure_in_junit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    twice = SPEC.replace("== 1;", "== 2;\n  expect matches(p) > 1;")
+    twice = SPEC.replace("== 1;", "== 0;\n  expect matches(p, at: y) == 0;")
 
     assert run_files([write(tmp_path, twice)], "junit", []) == 1
     root = ElementTree.fromstring(capsys.readouterr().out)
