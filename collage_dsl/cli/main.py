@@ -987,9 +987,8 @@ def _code(interrupt: Interrupt) -> int:
 def _usage(error: click.ClickException) -> str:
     shown, message = StringIO(), error.format_message()
     error.show(shown)
-    one_line = " ".join(
-        message.split()
-    )  # the choices of a missing option are on lines of their own
+    # The choices of a missing option are on lines of their own.
+    one_line = " ".join(message.split())
     return shown.getvalue().rstrip("\n").replace(message, printable(one_line))
 
 

@@ -5,7 +5,7 @@ false or unknown.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, assert_never
+from typing import Any, Literal, Protocol, assert_never
 
 from collage_dsl.graph import Attribute, Node
 from collage_dsl.rules.predicate import Predicate
@@ -35,8 +35,13 @@ MIRRORED: Mapping[Comparison, Comparison] = {
 """What remains true when the sides of a comparison are exchanged."""
 Arithmetic = Literal["+", "-", "*", "/", "%"]
 
-# Terms of one value are often in one dictionary: `rank(x)`, `dtype(x)`, `size(x)`. A hash of the
-# fields alone, as a dataclass has it, would be the same for all of them.
+
+def _hash_of_term(term: Any) -> int:
+    """
+    Of the class too. Terms of one value are often in one dictionary: `rank(x)`, `dtype(x)`; a
+    dataclass hashes the fields alone, which are the same for all of them.
+    """
+    return hash((type(term), term.of))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +75,7 @@ class Dtype:
 
     of: str
 
-    def __hash__(self) -> int:
-        return hash((Dtype, self.of))
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +84,7 @@ class Rank:
 
     of: str
 
-    def __hash__(self) -> int:
-        return hash((Rank, self.of))
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +101,7 @@ class Shape:
 
     of: str
 
-    def __hash__(self) -> int:
-        return hash((Shape, self.of))
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +110,7 @@ class Size:
 
     of: str
 
-    def __hash__(self) -> int:
-        return hash((Size, self.of))
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +119,7 @@ class Bytes:
 
     of: str
 
-    def __hash__(self) -> int:
-        return hash((Bytes, self.of))
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,7 @@ class ValueOf:
 
     of: str
 
-    def __hash__(self) -> int:
-        return hash((ValueOf, self.of))
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +156,7 @@ class Min:
 
     of: str
 
-    def __hash__(self) -> int:
-        return hash((Min, self.of))
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +165,7 @@ class Max:
 
     of: str
 
-    def __hash__(self) -> int:
-        return hash((Max, self.of))
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +174,7 @@ class Element:
 
     of: str
 
-    def __hash__(self) -> int:
-        return hash((Element, self.of))
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +217,7 @@ class Has:
 
     of: str
 
-    def __hash__(self) -> int:
-        return hash((Has, self.of))
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +226,7 @@ class Uses:
 
     of: str
 
-    def __hash__(self) -> int:
-        return hash((Uses, self.of))
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
