@@ -20,6 +20,11 @@ def content_of(path: str | Path, most: int) -> bytes:
         return file.read(most)
 
 
+def cause_of(error: Exception) -> str:
+    """Why a file cannot be read or opened, without the path, which a message names already."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
 def first_fault(error: Any) -> str:
     """Where the first fault of a pydantic `ValidationError` is, and what it is."""
     first = error.errors()[0]

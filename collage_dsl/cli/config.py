@@ -12,7 +12,7 @@ from collage_dsl.cli.ignored import absolute, is_pattern, names
 from collage_dsl.language.messages.codes import CODES
 from collage_dsl.language.messages.findings import listed
 from collage_dsl.language.messages.hints import did_you_mean
-from collage_dsl.reading import text_of
+from collage_dsl.reading import cause_of, text_of
 
 KEYS = (
     *("path", "select", "ignore", "per-file-ignores", "fail-level", "exclude"),
@@ -107,7 +107,7 @@ def _section(file: Path) -> Any:
     try:
         content = tomllib.loads(text_of(file))
     except (OSError, ValueError, RecursionError) as problem:
-        raise CommandError(f"cannot read {file}: {problem}") from None
+        raise CommandError(f"cannot read {file}: {cause_of(problem)}") from None
     tool = content.get("tool")
     return tool.get("collage") if isinstance(tool, dict) else None
 

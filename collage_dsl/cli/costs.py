@@ -200,7 +200,8 @@ def _opened(store: Path | None) -> CostStore:
 
 def _existing(path: Path) -> Path:
     if not path.is_file():
-        raise CommandError(f"there is no file {path}")
+        said = f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}"
+        raise CommandError(said)
     return path
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collage_dsl.cli.failure import CommandError
-from collage_dsl.reading import text_of
+from collage_dsl.reading import cause_of, text_of
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -92,5 +92,5 @@ def _rules(file: Path) -> "GitIgnoreSpec | None":
     try:
         lines = tuple(text_of(file).splitlines())
     except (OSError, ValueError) as problem:
-        raise CommandError(f"cannot read {file}: {problem}") from None
+        raise CommandError(f"cannot read {file}: {cause_of(problem)}") from None
     return _compiled(tuple(line for line in lines if is_pattern(line)))

@@ -13,7 +13,7 @@ from collage_dsl.cost.expiry import expiry
 from collage_dsl.cost.measurement import Context, Measurement, date_of, is_object
 from collage_dsl.cost.spread import Spread
 from collage_dsl.cost.store import CostStore, ExchangeError, StoreError
-from collage_dsl.reading import first_fault, text_of
+from collage_dsl.reading import cause_of, first_fault, text_of
 
 _MOST_BYTES = 1 << 30
 """The longest file that is read, for some millions of costs."""
@@ -143,7 +143,7 @@ def read(path: Path) -> tuple[list[Context], list[Measurement]]:
     except ValidationError as error:
         raise ExchangeError(f"{path} has no costs: {first_fault(error)}") from error
     except (OSError, ValueError) as error:
-        raise StoreError(f"cannot read {path}: {error}") from error
+        raise StoreError(f"cannot read {path}: {cause_of(error)}") from error
     return [Context(**each.model_dump()) for each in document.contexts], list(_costs(document))
 
 

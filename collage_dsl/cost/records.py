@@ -16,7 +16,7 @@ from collage_dsl.cost.cost import Cost, Infeasible
 from collage_dsl.cost.damage import file_number, is_store, set_aside
 from collage_dsl.cost.store import ExchangeError, StoreError, StoreWarning, default_store_path
 from collage_dsl.graph.tuning import Place, Record
-from collage_dsl.reading import first_fault, text_of
+from collage_dsl.reading import cause_of, first_fault, text_of
 from collage_dsl.scratch import replacement
 
 _Result = TypeVar("_Result")
@@ -148,7 +148,8 @@ class Records:
             self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
             self._file = file_number(self.path)
         except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"cannot open the tuning records {self.path}: {error}") from error
+            said = f"cannot open the tuning records {self.path}: {cause_of(error)}"
+            raise StoreError(said) from error
 
     def _prepare(self) -> None:
         owner = self._run("PRAGMA application_id")[0][0]
@@ -293,7 +294,7 @@ def read_trials(path: Path) -> Iterator[Trial]:
     except ValidationError as error:
         raise ExchangeError(f"{path} has no tuning records: {first_fault(error)}") from error
     except (OSError, ValueError) as error:
-        raise StoreError(f"cannot read the tuning records {path}: {error}") from error
+        raise StoreError(f"cannot read the tuning records {path}: {cause_of(error)}") from error
     yield from (each.trial() for each in found.trials)
 
 

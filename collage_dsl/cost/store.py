@@ -24,6 +24,7 @@ from collage_dsl.cost.measurement import (
     measurement_of,
     refusal_of,
 )
+from collage_dsl.reading import cause_of
 
 _Result = TypeVar("_Result")
 
@@ -134,7 +135,8 @@ class CostStore:
             self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
             self._file = file_number(self.path)
         except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"cannot open the cost store {self.path}: {error}") from error
+            said = f"cannot open the cost store {self.path}: {cause_of(error)}"
+            raise StoreError(said) from error
 
     def __enter__(self) -> Self:
         return self
@@ -344,7 +346,8 @@ class CostStore:
         try:
             aside = set_aside(self.path, self._file, _made)
         except OSError as error:
-            raise StoreError(f"cannot set the cost store aside: {error}; {_OTHER}") from error
+            said = f"cannot set the cost store aside: {cause_of(error)}; {_OTHER}"
+            raise StoreError(said) from error
         if aside:
             text = f"the cost store {self.path} was damaged ({fault}): it is {aside} now"
             warnings.warn(f"{text}, and what could be read of it was kept", StoreWarning, 2)

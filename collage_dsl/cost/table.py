@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from collage_dsl.cost.cost import Cost, Infeasible
 from collage_dsl.graph import CandidateKernel
-from collage_dsl.reading import first_fault, text_of
+from collage_dsl.reading import cause_of, first_fault, text_of
 from collage_dsl.yaml_texts import yaml_of
 
 
@@ -81,4 +81,4 @@ class CostTable:
         except ValidationError as error:
             raise TableError(f"cost table {path}: {first_fault(error)}") from error
         except (OSError, ValueError) as error:
-            raise TableError(f"cannot read the cost table {path}: {error}") from error
+            raise TableError(f"cannot read the cost table {path}: {cause_of(error)}") from error

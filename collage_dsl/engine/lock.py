@@ -34,7 +34,7 @@ from collage_dsl.graph import (
     members,
 )
 from collage_dsl.language import to_text
-from collage_dsl.reading import first_fault, text_of
+from collage_dsl.reading import cause_of, first_fault, text_of
 from collage_dsl.realization.place import makers
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import Plan, PlannedKernel
@@ -232,7 +232,7 @@ class Lock(_Strict):
         except ValidationError as error:
             raise LockError(f"{path} is no lock: {first_fault(error)}") from error
         except (OSError, ValueError) as error:
-            raise LockError(f"cannot read the lock {path}: {error}") from error
+            raise LockError(f"cannot read the lock {path}: {cause_of(error)}") from error
 
     def text(self) -> str:
         """The lock as JSON, with a line for each kernel and cost."""

@@ -122,7 +122,7 @@ class Watch:
 
     def _fits(self, call: KernelCall, arguments: Sequence[Any]) -> bool:
         """Whether these may be the arguments of `call`, which need not be called in place."""
-        for index, tensor in self._given(call, arguments).items():
+        for index, tensor in (self._given(call, arguments) or {}).items():
             type_ = self.graph.nodes[index].tensor
             shape = tuple(map(int, getattr(tensor, "shape", (-1,))))
             if not may_be(type_.shape, shape) or str(tensor.dtype) != type_.dtype:
@@ -148,13 +148,13 @@ class Watch:
         nodes = self.graph.nodes
         return [i for i in call.arguments if nodes[i].form is not Form.CONSTANT]
 
-    def _given(self, call: KernelCall, arguments: Sequence[Any]) -> dict[int, Any]:
+    def _given(self, call: KernelCall, arguments: Sequence[Any]) -> dict[int, Any] | None:
         """
-        The tensors that a kernel takes, by node; none where it does not take all. TVM leaves out a
+        The tensors that a kernel takes, by node; None where it does not take all. TVM leaves out a
         tensor of which only the shape is needed, as in `eye_like`.
         """
         if not self._takes_all(call, arguments):
-            return {}
+            return None
         wanted = set(self._activations(call))
         pairs = zip(call.arguments, arguments, strict=False)
         return {i: each for i, each in pairs if i in wanted and _is_tensor(self.graph, i)}
@@ -167,9 +167,11 @@ class Watch:
         return len(tensors) >= len(operands) + len(set(call.results.values()))
 
     def _taken(self, call: KernelCall, arguments: Sequence[Any]) -> dict[int, Array]:
-        known = {i: self.values[i] for i in self._activations(call) if i in self.values}
-        given = {i: each.numpy() for i, each in self._given(call, arguments).items()}
-        taken = given if self._takes_all(call, arguments) else known
+        given = self._given(call, arguments)
+        if given is None:
+            taken = {i: self.values[i] for i in self._activations(call) if i in self.values}
+        else:
+            taken = {i: each.numpy() for i, each in given.items()}
         for index, array in taken.items():
             self._compare(index, array, self.makers.get(index, call))
         self._use(self._activations(call))
