@@ -174,7 +174,9 @@ def test_a_file_that_is_no_lock_is_refused(tmp_path: Path, text: str, said: str)
 
     with pytest.raises(LockError, match=said):
         Lock.load(path)
-    with pytest.raises(LockError, match=r"cannot read the lock .*none\.lock: No such file or directory$"):
+    with pytest.raises(
+        LockError, match=r"cannot read the lock .*none\.lock: No such file or directory$"
+    ):
         Lock.load(tmp_path / "none.lock")
 
 

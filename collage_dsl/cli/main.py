@@ -7,238 +7,20 @@ Each command imports what it needs, so that `collage check` starts fast.
 import atexit
 import signal
 import sys
-from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from traceback import format_exc
-from typing import Any, TypeVar
+from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from collage_dsl.cli.durations import Duration, Number
+from collage_dsl.cli import parameters
 from collage_dsl.cli.failure import CANNOT, INTERRUPTED, explained
-from collage_dsl.cli.formats import FAIL_LEVELS, FORMATS
+from collage_dsl.cli.formats import FAIL_LEVELS
 from collage_dsl.cli.interrupt import Interrupt
 from collage_dsl.cli.output import ReaderGoneError, flush, open_standard_streams, tell
 from collage_dsl.cli.warned import show_ours
 from collage_dsl.printable import printable
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-_FILE = click.Path(path_type=Path)
-
-
-class _StrategyName(click.ParamType[str]):
-    """The name of a search strategy, ours or that of an installed package."""
-
-    name = "NAME"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from collage_dsl.search import UnknownStrategyError, strategy_names
-
-        if value not in (known := strategy_names()):
-            self.fail(str(UnknownStrategyError(value, known)), param, ctx)
-        return value
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        from collage_dsl.search import strategy_names
-
-        return [CompletionItem(name) for name in strategy_names() if name.startswith(incomplete)]
-
-
-_output_format = click.option(
-    "--output-format",
-    type=click.Choice(["full", "json"]),
-    default="full",
-    show_default=True,
-    help="How to answer.",
-)
-_model = click.argument("model", type=_FILE)
-_pattern = click.argument("pattern", metavar="FILE[#PATTERN]")
-_targets = click.option(
-    "--target",
-    "-t",
-    "targets",
-    metavar="FILE[#NAME]",
-    multiple=True,
-    required=True,
-    help="A spec file, or one target in it; may be given several times. The name of a shipped "
-    "spec (native, onnxruntime) stands for its file.",
-)
-_search = click.option(
-    "--path",
-    "search",
-    metavar="DIR",
-    multiple=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Where imported files are looked for besides; may be given several times.",
-)
-_shapes = click.option(
-    "--shape",
-    "shapes",
-    metavar="NAME=1,3,224,224",
-    multiple=True,
-    help="The shape of an input, in place of the model's; a name is for any size (n,3,224,224). "
-    "May be given several times.",
-)
-_sizes = click.option(
-    "--sizes",
-    metavar="NAME=1,4,8",
-    multiple=True,
-    help="Sizes of a dimension with a name that get plans of their own, besides the one for any "
-    "size; several options make each combination.",
-)
-_store = click.option("--store", type=_FILE, help="Where measured costs are kept.")
-_records = click.option(
-    "--records",
-    type=_FILE,
-    help="The file of the schedules that tuning has tried; by default beside the costs.",
-)
-_tuning_budget = click.option(
-    "--tuning-budget",
-    type=Duration(),
-    default=float("inf"),
-    metavar="TIME",
-    help="The longest time to tune kernels: 90s, 10m, 1h. Default: no limit.",
-)
-_costs = click.option(
-    "--costs",
-    type=click.Path(),
-    metavar="SOURCE",
-    multiple=True,
-    help="Where the costs of kernels come from: a cost table, a store (.sqlite), `measured` (the "
-    "default), `recorded`, `analytic`, or a source that a package declares. Several are asked in "
-    "turn: docs/costs.md.",
-)
-_num_cores = click.option(
-    "--num-cores",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Cores that a kernel may use, where a target does not say.",
-)
-_timeout = click.option(
-    "--timeout",
-    type=Number(min=1, max=1_000_000),
-    default=60,
-    show_default=True,
-    help="Seconds that one kernel may take to be built and timed, where its target does not say.",
-)
-_memory = click.option(
-    "--memory",
-    type=Number(min=0.1, max=1_000_000),
-    metavar="GIB",
-    help="GiB of memory that one kernel may take while it is built and timed. Default: half of the "
-    "memory of the machine.",
-)
-_strategy = click.option(
-    "--strategy",
-    type=_StrategyName(),
-    default="auto",
-    show_default=True,
-    help="How to search for the cheapest plan: auto, dijkstra, milp, beam, exhaustive, or the name "
-    "of a strategy of an installed package: docs/search.md.",
-)
-
-_max_candidates = click.option(
-    "--max-candidates",
-    type=click.IntRange(min=1),
-    help="How many candidates a rule may add, where its target does not say.",
-)
-_allow_extern = click.option(
-    "--allow-extern",
-    is_flag=True,
-    help="Let specs import and run Python code: predicates that are declared extern, and modules "
-    "that register pattern tables.",
-)
-
-
-_tracker = click.option(
-    "--tracker",
-    metavar="HOST:PORT",
-    help="Time kernels on devices that this tracker of TVM lends: docs/fleet.md.",
-)
-_key = click.option("--key", help="The key under which the tracker has these devices.")
-_scheduler = click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="Build kernels on the Dask cluster with this scheduler: tcp://10.0.0.1:8786.",
-)
-
-_inputs = click.option(
-    "--inputs",
-    metavar="FILE.npz",
-    type=_FILE,
-    help="Real inputs by name, to race and verify the kernels on; else random.",
-)
-
-
-def _compiles(command: _Command) -> _Command:
-    """Add the arguments that all commands which measure kernels share."""
-    options = (
-        _scheduler,
-        _key,
-        _tracker,
-        _allow_extern,
-        _max_candidates,
-        _strategy,
-        _timeout,
-        _memory,
-        _num_cores,
-        _records,
-        _store,
-        _costs,
-        _shapes,
-        _output_format,
-    )
-    for decorate in (*options, _targets, _model):
-        command = decorate(command)
-    return command
-
-
-def _races(command: _Command) -> _Command:
-    """Add the options of the commands that build and run plans."""
-    options = (
-        click.option(
-            "--seed", default=0, show_default=True, help="The seed for the plans of --refine."
-        ),
-        click.option(
-            "--refine-state",
-            metavar="DIR",
-            type=_FILE,
-            help="Where --refine keeps the plans that it ran; by default `refinements` beside the "
-            "store.",
-        ),
-        click.option(
-            "--budget",
-            type=Duration(),
-            metavar="TIME",
-            default="10m",
-            show_default=True,
-            help="How long --refine runs plans: 90s, 10m, 1h.",
-        ),
-        click.option(
-            "--refine",
-            type=click.Choice(["evolutionary"]),
-            help="After the race, make more plans from the fastest ones, and run them.",
-        ),
-        click.option(
-            "--plans",
-            type=click.IntRange(1, 16),
-            default=3,
-            show_default=True,
-            help="How many plans over all targets are raced, at most.",
-        ),
-        _tuning_budget,
-        _inputs,
-        _sizes,
-    )
-    for decorate in options:
-        command = decorate(command)
-    return command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -258,66 +40,19 @@ _BUILD = ("bench", "compile", "demo", "freeze", "plan", "run", "serve", "tune")
 """The commands that build kernels or run compilers, which make temporary files."""
 
 
-def _on_files(command: _Command) -> _Command:
-    """Add the arguments that all commands on spec files share."""
-    options = (
-        click.option(
-            "--force-exclude",
-            is_flag=True,
-            help="Leave out files that [tool.collage] excludes also if FILES names them.",
-        ),
-        click.option(
-            "--stdin-filename",
-            metavar="NAME",
-            default="<stdin>",
-            show_default=True,
-            help="What to call the text on standard input, for which `-` stands among FILES.",
-        ),
-        click.argument("files", nargs=-1, required=True, type=_FILE),
-    )
-    for decorate in options:
-        command = decorate(command)
-    return command
-
-
-_check_format = click.option(
-    "--output-format",
-    type=click.Choice(FORMATS),
-    default="full",
-    show_default=True,
-    help="How to answer.",
-)
-
-
-class _Codes(click.ParamType[tuple[str, ...]]):
-    """Codes of warnings or their beginnings, with commas between them."""
-
-    name = "CODES"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        from collage_dsl.cli.config import checked_codes
-
-        if isinstance(value, tuple):
-            return value
-        place = param.opts[0] if param else self.name
-        return checked_codes(place, (code.strip() for code in value.split(",")))
-
-
 @app.command()
-@_on_files
-@_check_format
+@parameters.on_files
+@parameters.check_format
 @click.option(
     "--select",
-    type=_Codes(),
+    type=parameters.Codes(),
     metavar="CODES",
     default=(),
     help="Show only these warnings, such as W04,W0530; else as [tool.collage] says, or all.",
 )
 @click.option(
     "--ignore",
-    type=_Codes(),
+    type=parameters.Codes(),
     metavar="CODES",
     default=(),
     help="Do not show these warnings; else as [tool.collage] says. The longer code counts.",
@@ -329,8 +64,8 @@ class _Codes(click.ParamType[tuple[str, ...]]):
 )
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
 @click.option("--fix", is_flag=True, help="First write what hints say exactly, in all files.")
-@_search
-@_allow_extern
+@parameters.search
+@parameters.allow_extern
 def check(files: tuple[Path, ...], stdin_filename: str, force_exclude: bool, **options: Any) -> int:
     """Find everything wrong with spec files. Needs no TVM."""
     from collage_dsl.cli.check import Options, check_files
@@ -340,7 +75,7 @@ def check(files: tuple[Path, ...], stdin_filename: str, force_exclude: bool, **o
 
 
 @app.command()
-@_on_files
+@parameters.on_files
 @click.option("--check", is_flag=True, help="Write nothing; name the files that would change.")
 @click.option("--diff", is_flag=True, help="Write nothing; show what would change.")
 def fmt(
@@ -357,10 +92,10 @@ def fmt(
 
 
 @app.command()
-@_on_files
-@_check_format
-@_search
-@_allow_extern
+@parameters.on_files
+@parameters.check_format
+@parameters.search
+@parameters.allow_extern
 def test(
     files: tuple[Path, ...],
     stdin_filename: str,
@@ -380,9 +115,9 @@ def test(
 @app.command()
 @click.argument("old")
 @click.argument("new")
-@_output_format
-@_search
-@_allow_extern
+@parameters.output_format
+@parameters.search
+@parameters.allow_extern
 def breaking(
     old: str, new: str, output_format: str, search: tuple[Path, ...], allow_extern: bool
 ) -> int:
@@ -399,8 +134,8 @@ def breaking(
 
 
 @app.command()
-@_pattern
-@_output_format
+@parameters.pattern
+@parameters.output_format
 def example(pattern: str, output_format: str) -> None:
     """
     Show a small graph that PATTERN matches, as a test for its file.
@@ -414,7 +149,7 @@ def example(pattern: str, output_format: str) -> None:
 
 @app.command()
 @click.argument("code", required=False)
-@_output_format
+@parameters.output_format
 def explain(code: str | None, output_format: str) -> None:
     """Say what a code means, with a wrong and a right example; without CODE, list all."""
     from collage_dsl.cli.explain import explain_code
@@ -424,7 +159,7 @@ def explain(code: str | None, output_format: str) -> None:
 
 @app.command()
 @click.argument("glob", default="*")
-@_output_format
+@parameters.output_format
 def ops(glob: str, output_format: str) -> None:
     """Show the operators of Relax whose names fit GLOB: operands, attributes, kind."""
     from collage_dsl.cli.ops import show_operators
@@ -433,7 +168,7 @@ def ops(glob: str, output_format: str) -> None:
 
 
 @app.command()
-@click.argument("file", type=_FILE)
+@click.argument("file", type=parameters.FILE)
 @click.option(
     "--to",
     "form",
@@ -441,7 +176,7 @@ def ops(glob: str, output_format: str) -> None:
     required=True,
     help="The form to write on standard output.",
 )
-@_allow_extern
+@parameters.allow_extern
 def convert(file: Path, form: str, allow_extern: bool) -> None:
     """Write the targets of a spec file as JSON, YAML or canonical text, and back by its suffix."""
     from collage_dsl.cli.convert import convert_file
@@ -451,7 +186,7 @@ def convert(file: Path, form: str, allow_extern: bool) -> None:
 
 @app.command()
 @click.argument("target", metavar="FILE[#NAME]")
-@_allow_extern
+@parameters.allow_extern
 def embed(target: str, allow_extern: bool) -> None:
     """Write the TVM target of a spec as JSON, with the spec inside."""
     from collage_dsl.cli.embed import embed_spec
@@ -460,7 +195,7 @@ def embed(target: str, allow_extern: bool) -> None:
 
 
 @app.command()
-@click.argument("target", metavar="TARGET.json", type=_FILE)
+@click.argument("target", metavar="TARGET.json", type=parameters.FILE)
 def extract(target: Path) -> int:
     """Write the spec that is inside a TVM target, the JSON of its export."""
     from collage_dsl.cli.embed import extract_spec
@@ -469,15 +204,15 @@ def extract(target: Path) -> int:
 
 
 @app.command()
-@_model
-@_targets
+@parameters.model
+@parameters.targets
 @click.option(
     "--at", metavar="NODE", help="Only those that take this node, by its name or its ONNX node's."
 )
-@_output_format
-@_shapes
-@_allow_extern
-@_max_candidates
+@parameters.output_format
+@parameters.shapes
+@parameters.allow_extern
+@parameters.max_candidates
 def candidates(
     model: Path,
     targets: tuple[str, ...],
@@ -494,7 +229,7 @@ def candidates(
 
 
 @app.command()
-@_model
+@parameters.model
 @click.option("--at", metavar="NODE", help="Show only this node, by its name or its ONNX node's.")
 @click.option(
     "--around",
@@ -503,9 +238,9 @@ def candidates(
     show_default=True,
     help="With --at: how many steps around it.",
 )
-@click.option("--picture", type=_FILE, help="Draw the graph there, as SVG.")
-@_output_format
-@_shapes
+@click.option("--picture", type=parameters.FILE, help="Draw the graph there, as SVG.")
+@parameters.output_format
+@parameters.shapes
 def show(
     model: Path,
     at: str | None,
@@ -521,14 +256,14 @@ def show(
 
 
 @app.command()
-@_model
-@_targets
-@_output_format
-@_shapes
-@_store
-@_num_cores
-@_costs
-@_allow_extern
+@parameters.model
+@parameters.targets
+@parameters.output_format
+@parameters.shapes
+@parameters.store
+@parameters.num_cores
+@parameters.costs
+@parameters.allow_extern
 def coverage(
     model: Path,
     targets: tuple[str, ...],
@@ -552,8 +287,8 @@ def coverage(
 
 
 @app.command()
-@_pattern
-@_model
+@parameters.pattern
+@parameters.model
 @click.option(
     "--at",
     "node",
@@ -561,9 +296,9 @@ def coverage(
     required=True,
     help="The node to ask about, by its name or its ONNX node's.",
 )
-@_output_format
-@_shapes
-@_allow_extern
+@parameters.output_format
+@parameters.shapes
+@parameters.allow_extern
 def why(
     pattern: str,
     model: Path,
@@ -584,8 +319,8 @@ def why(
 
 
 @app.command()
-@_pattern
-@_model
+@parameters.pattern
+@parameters.model
 @click.option(
     "--top",
     type=click.IntRange(min=1),
@@ -593,9 +328,9 @@ def why(
     show_default=True,
     help="How many of the nearest misses to show.",
 )
-@_output_format
-@_shapes
-@_allow_extern
+@parameters.output_format
+@parameters.shapes
+@parameters.allow_extern
 def near(
     pattern: str,
     model: Path,
@@ -615,8 +350,10 @@ def near(
 
 
 @app.command()
-@_compiles
-@click.option("--picture", type=_FILE, help="Draw the model with its kernels there, as SVG.")
+@parameters.compiles
+@click.option(
+    "--picture", type=parameters.FILE, help="Draw the model with its kernels there, as SVG."
+)
 def plan(picture: Path | None, output_format: str, **request: Any) -> None:
     """Choose the cheapest kernels for a model, and show them in execution order."""
     from collage_dsl.cli.models import Request, show_plan
@@ -625,15 +362,20 @@ def plan(picture: Path | None, output_format: str, **request: Any) -> None:
 
 
 @app.command(name="compile")
-@_compiles
-@_races
+@parameters.compiles
+@parameters.races
 @click.option(
-    "--output", "-o", metavar="DIR", required=True, type=_FILE, help="The folder to write."
+    "--output",
+    "-o",
+    metavar="DIR",
+    required=True,
+    type=parameters.FILE,
+    help="The folder to write.",
 )
 @click.option(
     "--frozen",
     metavar="FILE",
-    type=_FILE,
+    type=parameters.FILE,
     help="The kernels that `collage freeze` wrote there: measure and race nothing.",
 )
 def compile_(output: Path, output_format: str, **request: Any) -> None:
@@ -644,10 +386,10 @@ def compile_(output: Path, output_format: str, **request: Any) -> None:
 
 
 @app.command()
-@_compiles
-@_races
+@parameters.compiles
+@parameters.races
 @click.option(
-    "--output", "-o", metavar="FILE", required=True, type=_FILE, help="The lock to write."
+    "--output", "-o", metavar="FILE", required=True, type=parameters.FILE, help="The lock to write."
 )
 def freeze(output: Path, output_format: str, **request: Any) -> None:
     """Compile a model, and write which kernels were chosen, for `compile --frozen`."""
@@ -658,8 +400,8 @@ def freeze(output: Path, output_format: str, **request: Any) -> None:
 
 
 @app.command()
-@_compiles
-@_races
+@parameters.compiles
+@parameters.races
 def bench(output_format: str, **request: Any) -> None:
     """Compile a model and show how fast it runs; keep nothing but the costs."""
     from collage_dsl.cli.models import Request, compile_to
@@ -668,7 +410,7 @@ def bench(output_format: str, **request: Any) -> None:
 
 
 @app.command()
-@_compiles
+@parameters.compiles
 @click.option(
     "--at",
     metavar="NODE",
@@ -679,7 +421,7 @@ def bench(output_format: str, **request: Any) -> None:
     type=click.IntRange(min=1),
     help="How many schedules are tried for each kernel. Default: as its target says, or 64.",
 )
-@_tuning_budget
+@parameters.tuning_budget
 def tune(at: str | None, trials: int | None, output_format: str, **request: Any) -> None:
     """
     Search for faster schedules of the kernels that TVM makes, and keep them for other commands.
@@ -700,8 +442,8 @@ def records() -> None:
 
 @records.command(name="show")
 @click.option("--log", "with_log", is_flag=True, help="List each schedule too.")
-@_records
-@_output_format
+@parameters.records
+@parameters.output_format
 def records_show(with_log: bool, records: Path | None, output_format: str) -> None:
     """List the functions that were tuned, and their targets."""
     from collage_dsl.cli.records import show_records
@@ -710,11 +452,11 @@ def records_show(with_log: bool, records: Path | None, output_format: str) -> No
 
 
 @records.command(name="export")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=parameters.FILE)
 @click.option(
     "--best", "only_best", is_flag=True, help="Only the fastest schedule of each function."
 )
-@_records
+@parameters.records
 def records_export(file: Path, only_best: bool, records: Path | None) -> None:
     """Write schedules to FILE, as JSON."""
     from collage_dsl.cli.records import export_records
@@ -723,8 +465,8 @@ def records_export(file: Path, only_best: bool, records: Path | None) -> None:
 
 
 @records.command(name="merge")
-@click.argument("files", nargs=-1, required=True, type=_FILE)
-@_records
+@click.argument("files", nargs=-1, required=True, type=parameters.FILE)
+@parameters.records
 def records_merge(files: tuple[Path, ...], records: Path | None) -> None:
     """Add the schedules of FILES: tuning records, or files that `export` wrote."""
     from collage_dsl.cli.records import merge_records
@@ -733,15 +475,15 @@ def records_merge(files: tuple[Path, ...], records: Path | None) -> None:
 
 
 @app.command()
-@click.argument("lock", metavar="FILE", type=_FILE)
-@_model
-@_targets
-@_output_format
-@_shapes
-@_sizes
-@_num_cores
-@_strategy
-@_allow_extern
+@click.argument("lock", metavar="FILE", type=parameters.FILE)
+@parameters.model
+@parameters.targets
+@parameters.output_format
+@parameters.shapes
+@parameters.sizes
+@parameters.num_cores
+@parameters.strategy
+@parameters.allow_extern
 def replay(lock: Path, output_format: str, **request: Any) -> int:
     """
     Search again with the costs in FILE, which `collage freeze` wrote. Nothing is measured. Exit
@@ -754,9 +496,13 @@ def replay(lock: Path, output_format: str, **request: Any) -> int:
 
 
 @app.command()
-@click.argument("folder", metavar="DIR", type=_FILE)
-@click.option("--inputs", metavar="FILE.npz", type=_FILE, help="Inputs by name; else random.")
-@click.option("--outputs", metavar="FILE.npz", type=_FILE, help="Where to keep the outputs.")
+@click.argument("folder", metavar="DIR", type=parameters.FILE)
+@click.option(
+    "--inputs", metavar="FILE.npz", type=parameters.FILE, help="Inputs by name; else random."
+)
+@click.option(
+    "--outputs", metavar="FILE.npz", type=parameters.FILE, help="Where to keep the outputs."
+)
 @click.option("--seed", default=0, show_default=True, help="Of random inputs.")
 @click.option(
     "--sizes",
@@ -764,7 +510,7 @@ def replay(lock: Path, output_format: str, **request: Any) -> int:
     multiple=True,
     help="The size of a dimension with a name in random inputs; else 3.",
 )
-@_output_format
+@parameters.output_format
 def run(
     folder: Path,
     inputs: Path | None,
@@ -780,10 +526,10 @@ def run(
 
 
 @app.command()
-@click.option("--model", type=_FILE, help="An ONNX file, in place of AlexNet.")
-@_store
-@_num_cores
-@_output_format
+@click.option("--model", type=parameters.FILE, help="An ONNX file, in place of AlexNet.")
+@parameters.store
+@parameters.num_cores
+@parameters.output_format
 def demo(model: Path | None, store: Path | None, num_cores: int, output_format: str) -> None:
     """Compile a real model with TVM and ONNX Runtime, and show what was gained."""
     from collage_dsl.cli.demo import run_demo
@@ -808,8 +554,8 @@ _of_machine = click.option(
 @_of_target
 @_of_machine
 @click.option("--kernels", is_flag=True, help="Each cost too.")
-@_store
-@_output_format
+@parameters.store
+@parameters.output_format
 def costs_show(
     target: str, machine: str, kernels: bool, store: Path | None, output_format: str
 ) -> None:
@@ -820,8 +566,8 @@ def costs_show(
 
 
 @costs.command(name="calibrate")
-@_store
-@_output_format
+@parameters.store
+@parameters.output_format
 @click.pass_context
 def costs_calibrate(context: click.Context, store: Path | None, output_format: str) -> None:
     """
@@ -838,10 +584,10 @@ def costs_calibrate(context: click.Context, store: Path | None, output_format: s
 
 
 @costs.command(name="export")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=parameters.FILE)
 @_of_target
 @_of_machine
-@_store
+@parameters.store
 def costs_export(file: Path, target: str, machine: str, store: Path | None) -> None:
     """Write costs to FILE, as JSON."""
     from collage_dsl.cli.costs import Wanted, export_costs
@@ -850,8 +596,8 @@ def costs_export(file: Path, target: str, machine: str, store: Path | None) -> N
 
 
 @costs.command(name="import")
-@click.argument("files", nargs=-1, required=True, type=_FILE)
-@_store
+@click.argument("files", nargs=-1, required=True, type=parameters.FILE)
+@parameters.store
 def costs_import(files: tuple[Path, ...], store: Path | None) -> None:
     """Take the costs of FILES, which `collage costs export` wrote, into the store."""
     from collage_dsl.cli.costs import take_costs
@@ -860,8 +606,8 @@ def costs_import(files: tuple[Path, ...], store: Path | None) -> None:
 
 
 @costs.command(name="merge")
-@click.argument("stores", nargs=-1, required=True, type=_FILE)
-@_store
+@click.argument("stores", nargs=-1, required=True, type=parameters.FILE)
+@parameters.store
 def costs_merge(stores: tuple[Path, ...], store: Path | None) -> None:
     """Take the costs of other STORES into the store."""
     from collage_dsl.cli.costs import take_costs
@@ -882,7 +628,7 @@ def costs_merge(stores: tuple[Path, ...], store: Path | None) -> None:
     help="Only what was measured longer ago.",
 )
 @click.option("--dry-run", is_flag=True, help="Forget nothing; say how many it would be.")
-@_store
+@parameters.store
 def costs_prune(target: str, machine: str, store: Path | None, **options: Any) -> None:
     """Forget costs: those that fit all of the options."""
     from collage_dsl.cli.costs import Wanted, prune_costs
@@ -892,7 +638,7 @@ def costs_prune(target: str, machine: str, store: Path | None, **options: Any) -
 
 @costs.command(name="verify")
 @click.option("--repair", "repairs", is_flag=True, help="Keep what can be read.")
-@_store
+@parameters.store
 def costs_verify(repairs: bool, store: Path | None) -> int:
     """Look for damage in the store. Exit code 1 if there is any."""
     from collage_dsl.cli.costs import verify_costs
@@ -933,7 +679,7 @@ def serve(tracker: str, key: str, host: str, port: int, address: str) -> None:
 
 
 @app.command()
-@_output_format
+@parameters.output_format
 def doctor(output_format: str) -> int:
     """Show versions, libraries and the compiler: what is missing, and how to get it."""
     from collage_dsl.cli.doctor import examine

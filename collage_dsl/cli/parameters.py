@@ -1,0 +1,274 @@
+"""The arguments and options that commands share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from collage_dsl.cli.durations import Duration, Number
+from collage_dsl.cli.formats import FORMATS
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+FILE = click.Path(path_type=Path)
+
+
+class _StrategyName(click.ParamType[str]):
+    """The name of a search strategy, ours or that of an installed package."""
+
+    name = "NAME"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from collage_dsl.search import UnknownStrategyError, strategy_names
+
+        if value not in (known := strategy_names()):
+            self.fail(str(UnknownStrategyError(value, known)), param, ctx)
+        return value
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from collage_dsl.search import strategy_names
+
+        return [CompletionItem(name) for name in strategy_names() if name.startswith(incomplete)]
+
+
+output_format = click.option(
+    "--output-format",
+    type=click.Choice(["full", "json"]),
+    default="full",
+    show_default=True,
+    help="How to answer.",
+)
+model = click.argument("model", type=FILE)
+pattern = click.argument("pattern", metavar="FILE[#PATTERN]")
+targets = click.option(
+    "--target",
+    "-t",
+    "targets",
+    metavar="FILE[#NAME]",
+    multiple=True,
+    required=True,
+    help="A spec file, or one target in it; may be given several times. The name of a shipped "
+    "spec (native, onnxruntime) stands for its file.",
+)
+search = click.option(
+    "--path",
+    "search",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Where imported files are looked for besides; may be given several times.",
+)
+shapes = click.option(
+    "--shape",
+    "shapes",
+    metavar="NAME=1,3,224,224",
+    multiple=True,
+    help="The shape of an input, in place of the model's; a name is for any size (n,3,224,224). "
+    "May be given several times.",
+)
+sizes = click.option(
+    "--sizes",
+    metavar="NAME=1,4,8",
+    multiple=True,
+    help="Sizes of a dimension with a name that get plans of their own, besides the one for any "
+    "size; several options make each combination.",
+)
+store = click.option("--store", type=FILE, help="Where measured costs are kept.")
+records = click.option(
+    "--records",
+    type=FILE,
+    help="The file of the schedules that tuning has tried; by default beside the costs.",
+)
+tuning_budget = click.option(
+    "--tuning-budget",
+    type=Duration(),
+    default=float("inf"),
+    metavar="TIME",
+    help="The longest time to tune kernels: 90s, 10m, 1h. Default: no limit.",
+)
+costs = click.option(
+    "--costs",
+    type=click.Path(),
+    metavar="SOURCE",
+    multiple=True,
+    help="Where the costs of kernels come from: a cost table, a store (.sqlite), `measured` (the "
+    "default), `recorded`, `analytic`, or a source that a package declares. Several are asked in "
+    "turn: docs/costs.md.",
+)
+num_cores = click.option(
+    "--num-cores",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Cores that a kernel may use, where a target does not say.",
+)
+timeout = click.option(
+    "--timeout",
+    type=Number(min=1, max=1_000_000),
+    default=60,
+    show_default=True,
+    help="Seconds that one kernel may take to be built and timed, where its target does not say.",
+)
+memory = click.option(
+    "--memory",
+    type=Number(min=0.1, max=1_000_000),
+    metavar="GIB",
+    help="GiB of memory that one kernel may take while it is built and timed. Default: half of the "
+    "memory of the machine.",
+)
+strategy = click.option(
+    "--strategy",
+    type=_StrategyName(),
+    default="auto",
+    show_default=True,
+    help="How to search for the cheapest plan: auto, dijkstra, milp, beam, exhaustive, or the name "
+    "of a strategy of an installed package: docs/search.md.",
+)
+
+max_candidates = click.option(
+    "--max-candidates",
+    type=click.IntRange(min=1),
+    help="How many candidates a rule may add, where its target does not say.",
+)
+allow_extern = click.option(
+    "--allow-extern",
+    is_flag=True,
+    help="Let specs import and run Python code: predicates that are declared extern, and modules "
+    "that register pattern tables.",
+)
+
+
+tracker = click.option(
+    "--tracker",
+    metavar="HOST:PORT",
+    help="Time kernels on devices that this tracker of TVM lends: docs/fleet.md.",
+)
+key = click.option("--key", help="The key under which the tracker has these devices.")
+scheduler = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Build kernels on the Dask cluster with this scheduler: tcp://10.0.0.1:8786.",
+)
+
+inputs = click.option(
+    "--inputs",
+    metavar="FILE.npz",
+    type=FILE,
+    help="Real inputs by name, to race and verify the kernels on; else random.",
+)
+
+
+def compiles(command: _Command) -> _Command:
+    """Add the arguments that all commands which measure kernels share."""
+    options = (
+        scheduler,
+        key,
+        tracker,
+        allow_extern,
+        max_candidates,
+        strategy,
+        timeout,
+        memory,
+        num_cores,
+        records,
+        store,
+        costs,
+        shapes,
+        output_format,
+    )
+    for decorate in (*options, targets, model):
+        command = decorate(command)
+    return command
+
+
+def races(command: _Command) -> _Command:
+    """Add the options of the commands that build and run plans."""
+    options = (
+        click.option(
+            "--seed", default=0, show_default=True, help="The seed for the plans of --refine."
+        ),
+        click.option(
+            "--refine-state",
+            metavar="DIR",
+            type=FILE,
+            help="Where --refine keeps the plans that it ran; by default `refinements` beside the "
+            "store.",
+        ),
+        click.option(
+            "--budget",
+            type=Duration(),
+            metavar="TIME",
+            default="10m",
+            show_default=True,
+            help="How long --refine runs plans: 90s, 10m, 1h.",
+        ),
+        click.option(
+            "--refine",
+            type=click.Choice(["evolutionary"]),
+            help="After the race, make more plans from the fastest ones, and run them.",
+        ),
+        click.option(
+            "--plans",
+            type=click.IntRange(1, 16),
+            default=3,
+            show_default=True,
+            help="How many plans over all targets are raced, at most.",
+        ),
+        tuning_budget,
+        inputs,
+        sizes,
+    )
+    for decorate in options:
+        command = decorate(command)
+    return command
+
+
+def on_files(command: _Command) -> _Command:
+    """Add the arguments that all commands on spec files share."""
+    options = (
+        click.option(
+            "--force-exclude",
+            is_flag=True,
+            help="Leave out files that [tool.collage] excludes also if FILES names them.",
+        ),
+        click.option(
+            "--stdin-filename",
+            metavar="NAME",
+            default="<stdin>",
+            show_default=True,
+            help="What to call the text on standard input, for which `-` stands among FILES.",
+        ),
+        click.argument("files", nargs=-1, required=True, type=FILE),
+    )
+    for decorate in options:
+        command = decorate(command)
+    return command
+
+
+check_format = click.option(
+    "--output-format",
+    type=click.Choice(FORMATS),
+    default="full",
+    show_default=True,
+    help="How to answer.",
+)
+
+
+class Codes(click.ParamType[tuple[str, ...]]):
+    """Codes of warnings or their beginnings, with commas between them."""
+
+    name = "CODES"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        from collage_dsl.cli.config import checked_codes
+
+        if isinstance(value, tuple):
+            return value
+        place = param.opts[0] if param else self.name
+        return checked_codes(place, (code.strip() for code in value.split(",")))
