@@ -18,6 +18,7 @@ from collage_dsl.language.inference.losses import cross_entropy, nll_loss
 from collage_dsl.language.inference.making import (
     affine_grid,
     counting,
+    eye_like,
     eye_matrix,
     full_like,
     of_shape,
@@ -348,6 +349,7 @@ _RULES: Mapping[str, Callable[[Call], Type]] = {
     "full_like": full_like,
     "broadcast_to": broadcast_to,
     "eye": eye_matrix,
+    "eye_like": eye_like,
     "reshape": reshape,
     "strided_slice": slicing,
     "dynamic_strided_slice": dynamic_slicing,

@@ -32,6 +32,13 @@ def eye_matrix(call: Call) -> Type:
     return result(call, (_number(call.values[0]), _number(call.values[1])))
 
 
+def eye_like(call: Call) -> Type:
+    shape = call.shape()
+    if shape is not None and len(shape) != 2:
+        raise MismatchError("a matrix has two dimensions")
+    return like_first(call)
+
+
 def _number(value: object) -> Dim:
     return value if isinstance(value, int) else UNKNOWN_DIM
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from math import inf
 
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.reasoning.domain import one_of
+from collage_dsl.language.reasoning.domain import Number, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.onnx_results import results_of_onnx
 from collage_dsl.language.reasoning.relations import Relation
@@ -35,7 +36,8 @@ RANKS_OF_ONNX: Mapping[str, int] = {
 
 _RECURRENT = ("onnx.GRU", "onnx.LSTM", "onnx.RNN")
 
-TAKES_IN_ONNX: Mapping[str, tuple[tuple[int, int], ...]] = {
+TAKES_IN_ONNX: Mapping[str, tuple[tuple[Number, Number], ...]] = {
+    **dict.fromkeys(("onnx.MatMul", "onnx.MatMulInteger"), ((1, inf),) * 2),
     **dict.fromkeys(_RECURRENT, ((3, 3),) * 3),
     **dict.fromkeys(("onnx.DepthToSpace", "onnx.SpaceToDepth"), ((4, 4),)),
 }

@@ -145,7 +145,8 @@ def premises_in(
         said += use_claims(pattern, calls)
     conditions = islice(_conditions(whole, calls, names, implied), MOST_CONDITIONS)
     optional = [parameter.name for parameter in pattern.parameters if parameter.optional]
-    there = tuple(name for name in optional if name in whole.required)
+    given = (*optional, *sorted(whole.optional))
+    there = tuple(names.same.get(name, name) for name in given if name in whole.required)
     used = may_be_there(pattern) if optional else frozenset()
     absent = tuple(name for name in optional if name not in used)
     lists = {name for call in calls if not call.call.kinds for _, name in lists_of(call)}

@@ -62,6 +62,7 @@ _TAKES: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     "bucketize": ((0, inf), (1, 1)),
     "ccl.allgather": ((1, inf),),
     "dynamic_strided_slice": ((0, inf), (1, 1), (1, 1), (1, 1)),
+    "eye_like": ((2, 2),),
     "full_like": ((0, inf), (0, 0)),
     "gather_elements": ((1, inf),) * 2,
     "gather_nd": ((0, inf), (1, inf)),
@@ -320,6 +321,10 @@ def _taken_rank(called: Called, facts: Facts) -> None:
         facts.narrow(Rank(called.result), divided_by(2, 1))
         low, high = facts.of(Rank(called.result)).bounds()
         facts.narrow(data, between((low + 1) // 2, inf if high == inf else (high + 1) // 2))
+        if facts.possible:
+            added = int(facts.of(data).bounds()[0]) - 1
+            result = facts.first(Rank(called.result))
+            facts.differ(Difference(result, ">=", facts.first(data), added))
     for one, other in ((data, indices), (indices, data)):
         only = facts.of(one).only()
         if isinstance(only, int) and facts.possible:

@@ -96,7 +96,7 @@ _OTHER_SHAPE = frozenset(
 """Elementwise and broadcast operators whose result does not have the shape of the operands."""
 
 _LIKE_FIRST = frozenset(
-    {"argsort", "bucketize", "flip", "index_put", "nn.group_norm"}
+    {"argsort", "bucketize", "ewise_fma", "flip", "index_put", "nn.group_norm"}
     | {"nn.instance_norm", "nn.layer_norm", "nn.log_softmax", "nn.prelu", "nn.rms_norm"}
     | {"nn.softmax", "quantize", "dequantize", "reverse_sequence", "scatter_elements", "scatter_nd"}
     | {"slice_scatter", "sort", "tril", "triu"}

@@ -40,7 +40,7 @@ class WrittenOut:
     every match binds. `said` has the place in the called pattern of each condition that comes from
     one, by `id`. Those conditions and the calls of operators have the place of the call. `places`
     are those of calls that are given no number, so that what holds of them always holds; `calls`
-    those of all.
+    those of all. `optional` are the optional parameters of the patterns that are called.
     """
 
     pattern: Pattern
@@ -50,6 +50,7 @@ class WrittenOut:
     calls: frozenset[Span] = frozenset()
     count: int = 0
     """How many calls of patterns are written out."""
+    optional: frozenset[str] = frozenset()
 
 
 def written_out(pattern: Pattern, before: WrittenOut | None = None) -> WrittenOut:
@@ -61,6 +62,7 @@ def written_out(pattern: Pattern, before: WrittenOut | None = None) -> WrittenOu
     if before is not None:
         required |= before.required
         writer = _Writer(said={**before.said}, count=before.count, is_again=True)
+        writer.optional |= before.optional
     already = writer.count
     for binding in pattern.bindings:
         value = binding.value
@@ -71,18 +73,16 @@ def written_out(pattern: Pattern, before: WrittenOut | None = None) -> WrittenOu
         writer.places |= before.places
         writer.calls |= before.calls
     places, calls = frozenset(writer.places), frozenset(writer.calls)
+    optional = frozenset(writer.optional)
     if writer.count == already:
-        return WrittenOut(pattern, required, writer.said, places, calls, already)
+        return WrittenOut(pattern, required, writer.said, places, calls, already, optional)
     whole = replace(
         pattern,
         bindings=tuple(writer.bindings),
         conditions=(*writer.conditions, *pattern.conditions),
     )
     names = required | writer.names
-    return WrittenOut(
-        *(whole, names, writer.said),
-        *(frozenset(writer.places), frozenset(writer.calls), writer.count),
-    )
+    return WrittenOut(whole, names, writer.said, places, calls, writer.count, optional)
 
 
 def _required(pattern: Pattern) -> frozenset[str]:
@@ -102,6 +102,7 @@ class _Writer:
     said: dict[int, Span] = field(default_factory=dict)
     places: set[Span] = field(default_factory=set)
     calls: set[Span] = field(default_factory=set)
+    optional: set[str] = field(default_factory=set)
     count: int = 0
     is_again: bool = False
     """Whether repeated calls that the pattern has itself are written out already."""
@@ -238,6 +239,7 @@ class _Writer:
             value = write(binding.value, prefix, place)
             self.bindings.append(Binding(prefix + binding.name, value))
         self.names |= {prefix + name for name in required}
+        self.optional |= {prefix + each.name for each in pattern.parameters if each.optional}
         self.conditions += [self.moved(where, prefix, place) for where in pattern.conditions]
         return Reference(prefix + pattern.result)
 
