@@ -8,6 +8,7 @@ from collage_dsl.language.messages.findings import Findings, listed, quoted
 from collage_dsl.language.reasoning.absence import needed_names
 from collage_dsl.language.reasoning.contradiction_words import notes_on
 from collage_dsl.language.reasoning.exclusion import Effort, Exclusion
+from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.kinds_of_calls import Alike
 from collage_dsl.language.reasoning.path_relations import what_is_kept
 from collage_dsl.language.reasoning.pattern_shape import may_be_there
@@ -17,6 +18,7 @@ from collage_dsl.language.reasoning.premises import (
     premises_in,
     what_is_said,
 )
+from collage_dsl.language.reasoning.unusual import Unusual, unusual_in
 from collage_dsl.language.reasoning.ways_of_parts import (
     MOST_REPEATED,
     OpenPart,
@@ -40,32 +42,45 @@ after this much effort in a file.
 """
 
 
-def check_choices(
-    pattern: Pattern,
-    whole: Span,
-    implied: Sequence[Where],
-    findings: Findings,
-    effort: Effort,
-) -> None:
+class Choices:
     """
-    Report optional calls and alternatives of `pattern` that nothing matches where the rest does. If
-    no way of a part can match, the pattern never matches, which is an error at `whole`, its name.
-    If only a compiled function can match a call by kind, it is a warning.
-
+    Reports optional calls and alternatives of `pattern` that nothing matches where the rest does.
     The pattern can match as far as is known without its parts.
     """
-    written = written_out(pattern)
-    asks_has = bool(needed_names(where.condition for where in pattern.conditions))
-    search = _Search(written, implied, effort, asks_has=asks_has)
-    if search.check(whole, findings):
-        return
-    search.check_bounds(pattern, findings)
-    if effort.choosing <= MOST_CHOOSING and kinds_in(written.pattern):
+
+    def __init__(self, pattern: Pattern, implied: Sequence[Where], effort: Effort) -> None:
+        self.pattern = pattern
+        self.implied = implied
+        self.effort = effort
+        self.written = written_out(pattern)
+        asks_has = bool(needed_names(where.condition for where in pattern.conditions))
+        self.search = _Search(self.written, implied, effort, asks_has=asks_has)
+
+    def check(self, whole: Span, findings: Findings) -> None:
+        """
+        If no way of a part can match, the pattern never matches, which is an error at `whole`, its
+        name. If only a compiled function can match a call by kind, it is a warning.
+        """
+        if self.search.check(whole, findings):
+            return
+        self.search.check_bounds(self.pattern, findings)
+        if self.effort.choosing > MOST_CHOOSING or not kinds_in(self.written.pattern):
+            return
         for alike in (what_is_kept, what_is_said):
-            of_operators = _Search(written, implied, effort, alike, MOST_OPERATORS)
-            if of_operators.possible(written) is None:
-                of_operators.report_kinds(whole, findings)
+            of = _Search(self.written, self.implied, self.effort, alike, MOST_OPERATORS)
+            if of.possible(self.written) is None:
+                of.report_kinds(whole, findings)
                 return
+
+    @property
+    def are_usual(self) -> bool:
+        """Whether it is known that usual models match with all parts."""
+        known = self.search.matching
+        return known is not None and _unusual_in(*known) is None
+
+    def check_usual(self, findings: Findings) -> None:
+        """Warn if no usual model matches with any way of a part."""
+        _UsualSearch(self.written, self.implied, self.effort).check_usual(findings)
 
 
 Chosen = frozenset[tuple[int, int]]
@@ -85,6 +100,10 @@ class _Search:
     """What excluded the first way that was not possible, of those examined last."""
     asks_has: bool = False
     """Whether a condition needs an optional name, so that it is asked whether calls are absent."""
+    last: tuple[Exclusion, list[Facts]] | None = None
+    """The premises that were examined last, and the ways in which they hold, if there are any."""
+    matching: tuple[Exclusion, list[Facts]] | None = None
+    """The first of those that all parts have a part in."""
 
     @property
     def is_tired(self) -> bool:
@@ -178,6 +197,7 @@ class _Search:
             found |= {(part.number, 0) for part in parts}
         if last is written or _lacks_parameter(last.pattern) or self.excluded(last):
             return None
+        self.matching = self.matching or self.last
         return frozenset(found)
 
     def possible(self, written: WrittenOut) -> Chosen | None:
@@ -195,10 +215,11 @@ class _Search:
         of_operators = self.alike is not None
         premises = premises_in(written, self.implied, of_operators=of_operators)
         exclusion = Exclusion(premises, Effort())
-        is_excluded = exclusion.contradicts(exclusion.premises.all)
-        size = len(exclusion.premises.calls) + len(written.pattern.bindings)
+        ways = exclusion.ways(premises.all, most=0) or exclusion.ways(premises.all)
+        size = len(premises.calls) + len(written.pattern.bindings)
         self.effort.choosing += exclusion.effort.explaining + size
-        return exclusion if is_excluded else None
+        self.last = exclusion, ways
+        return None if ways else exclusion
 
     # What is reported.
 
@@ -273,6 +294,37 @@ class _Search:
         """Whether a pattern that is called says all this, so that it is reported there."""
         places = {premise.span for premise in found}
         return len(places) == 1 and places <= self.written.calls
+
+
+@dataclass(slots=True)
+class _UsualSearch(_Search):
+    """Looks for ways in which all parts match together in usual models."""
+
+    unusual: Unusual | None = None
+    """What is unusual in one of the ways."""
+
+    def check_usual(self, findings: Findings) -> None:
+        part = next(self.parts(self.written), None)
+        if part is None or self.way(self.written) is not None or self.unusual is None:
+            return
+        found = self.unusual.exclusion.needed(self.unusual.premises)
+        is_told = any(isinstance(each, Condition) for each in found)
+        if is_told and not self.is_of_one_call(found):
+            self.unusual.report(found, findings, f", {part.said}")
+
+    def excluded(self, written: WrittenOut) -> Exclusion | None:
+        self.left -= 1
+        exclusion = Exclusion(premises_in(written, self.implied), Effort())
+        ways = exclusion.ways(exclusion.premises.all)
+        found = _unusual_in(exclusion, ways) if ways else None
+        size = len(exclusion.premises.calls) + len(written.pattern.bindings)
+        self.effort.choosing += exclusion.effort.explaining + size
+        self.unusual = self.unusual or found
+        return exclusion if found or not ways else None
+
+
+def _unusual_in(exclusion: Exclusion, ways: Sequence[Facts]) -> Unusual | None:
+    return unusual_in(exclusion, exclusion.premises.conditions, ways)
 
 
 _BOUNDS = {(0, 0): "remove the call", (1, 1): "write the call without `repeat`"}

@@ -12,7 +12,6 @@ from collage_dsl.language.reasoning.blame import (
 )
 from collage_dsl.language.reasoning.contradiction_words import (
     ORDERS,
-    assumed,
     compared,
     either,
     excluding,
@@ -39,8 +38,8 @@ from collage_dsl.language.reasoning.premises import (
 from collage_dsl.language.reasoning.relations import Claim
 from collage_dsl.language.reasoning.remaining import left_for
 from collage_dsl.language.reasoning.terms import root_of, terms
-from collage_dsl.language.reasoning.usual import usual, usual_dimensions
-from collage_dsl.language.reasoning.words_of_elements import of_elements, of_places
+from collage_dsl.language.reasoning.unusual import unusual_in
+from collage_dsl.language.reasoning.words_of_elements import of_places
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import (
     Attr,
@@ -66,43 +65,37 @@ _MOST_PREMISES = 60
 """A reason is not looked for in another order if there are more premises."""
 
 
-def check_contradictions(
-    pattern: Pattern,
-    written: ast.Pattern,
-    implied: Sequence[Where],
-    findings: Findings,
-    effort: Effort,
-) -> None:
+class Contradictions:
     """
-    Report conditions of `pattern` that can never hold, alone or together, conditions that always
+    Reports conditions of `pattern` that can never hold, alone or together, conditions that always
     hold, and list items and alternatives that are impossible. `implied` are the conditions made
     from dimensions of parameters. What the patterns say that are called in every match is taken
     together with it.
     The work is added to `effort`.
     """
-    exclusion = Exclusion(premises_of(pattern, implied), effort)
-    _Checker(exclusion, by_span(written), findings).run()
 
-
-class _Checker:
     def __init__(
         self,
-        exclusion: Exclusion,
-        written: dict[tuple[int, int], ast.Expression],
+        pattern: Pattern,
+        written: ast.Pattern,
+        implied: Sequence[Where],
         findings: Findings,
+        effort: Effort,
     ) -> None:
-        self.exclusion = exclusion
-        self.written = written
+        self.exclusion = Exclusion(premises_of(pattern, implied), effort)
+        self.written = by_span(written)
         self.findings = findings
-        self.effort = exclusion.effort
-        self.calls = exclusion.premises.calls
-        self.claims = exclusion.premises.claims
-        self.conditions = exclusion.premises.conditions
+        self.effort = effort
+        self.calls = self.exclusion.premises.calls
+        self.claims = self.exclusion.premises.claims
+        self.conditions = self.exclusion.premises.conditions
         self.following: list[tuple[Condition, Sequence[Premise]]] = []
         """Conditions that always hold, with what comes before them."""
         self.excluding: Sequence[Premise] = self.claims
+        self.holding: list[Facts] = []
+        """The ways in which all conditions hold."""
 
-    def run(self) -> None:
+    def check(self) -> None:
         conditions, looking = self.conditions, self.effort.looking
         ways = self.ways()
         if not ways:  # slowly, for the first condition that does not hold
@@ -119,7 +112,7 @@ class _Checker:
             expression = self.expression_of(condition)
             if expression is not None and condition not in said:
                 items.check(ways, condition, expression)
-        self.check_usual(ways)
+        self.holding = ways
 
     def ways(self, *, after_each: bool = False) -> list[Facts]:
         """
@@ -248,43 +241,21 @@ class _Checker:
             said.append(tried)
         return ""
 
-    def check_usual(self, ways: Sequence[Facts]) -> None:
+    def check_usual(self) -> None:
         """Warn of a condition that holds in no usual model, or a call that is in none."""
-        called = tuple(dict.fromkeys(claim.called for claim in self.claims))
-        given = tuple(usual(called, self.conditions, ways))
-        more = (*usual_dimensions(called, self.conditions, ways), *given)
-        if not more or any(self.may_hold(way, more) for way in ways):
+        unusual = unusual_in(self.exclusion, self.conditions, self.holding)
+        if not self.holding or unusual is None:
             return
-        premises: tuple[Premise, ...] = (*given, *self.claims, *self.conditions)
-        if not given or not self.exclusion.contradicts(premises):
-            given, premises = more, (*more, *self.claims, *self.conditions)
-            if not self.exclusion.contradicts(premises):
-                return
-        found = self.exclusion.needed(premises)
-        is_small = len(premises) <= _MOST_PREMISES
+        given, found = unusual.given, self.exclusion.needed(unusual.premises)
+        is_small = len(unusual.premises) <= _MOST_PREMISES
         if is_small and any(each in given for each in found):  # another order may do without
             found = self.needed_otherwise(given) or found
-        conditions = [each for each in found if isinstance(each, Condition)]
-        if self.exclusion.is_tired or not conditions:
+        if self.exclusion.is_tired or not any(isinstance(each, Condition) for each in found):
             return
-        last = conditions[-1]
         if not any(each in given for each in found):
             self.contradiction(found)
             return
-        said = assumed([each for each in found if each in given])
-        what = "this call never matches" if last in given else "this never holds"
-        message = f"{what} where {said}, as is usual"
-        others = [
-            each for each in found if each is not last and (each not in given or _is_of_call(each))
-        ]
-        why = other_elements(self.exclusion, found) or self.exclusion.why(found)
-        of_given = [
-            [c.expression for c in conditions if (c in given) == so] for so in (False, True)
-        ]
-        why = why or of_elements(*of_given)
-        place = place_of(self.exclusion, last)
-        beside = [e for e in others if isinstance(e, Claim) or place_of(self.exclusion, e) != place]
-        self.findings.warning("W0319", place, message, why, notes_on(beside))
+        unusual.report(found, self.findings)
 
     def needed_otherwise(self, given: Sequence[Condition]) -> list[Premise]:
         """Premises that exclude each other without those `given`; empty if none are found."""
@@ -293,16 +264,6 @@ class _Checker:
             return []
         found = self.exclusion.needed(premises)
         return [] if any(each in given for each in found) else found
-
-    def may_hold(self, way: Facts, given: Sequence[Condition]) -> bool:
-        """Whether `given` may hold in `way`, in which all conditions hold."""
-        left = [way.copy()]
-        for condition in given:
-            left = assume(left, condition.expression, most=0)
-        left = self.related(left)
-        for condition in self.conditions:
-            left = assume(left, condition.expression, most=0)
-        return bool(self.related(left))
 
     def is_of_one_call(self, found: Sequence[Premise]) -> bool:
         """Whether a pattern that is called says all this, so that it is reported there."""
@@ -376,11 +337,6 @@ def _of_all_elements(left: Expression, right: Expression) -> str:
             return f"; `min({of}) != max({of})` asks whether its elements differ"
         case _:
             return ""
-
-
-def _is_of_call(premise: Premise) -> bool:
-    """Whether it says what a call usually takes, in words."""
-    return isinstance(premise, Condition) and premise.usual != ""
 
 
 def _called(condition: Condition) -> tuple[Note, ...]:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from collage_dsl.language.messages.findings import Findings
-from collage_dsl.language.reasoning.choices import MOST_CHOOSING, check_choices
-from collage_dsl.language.reasoning.contradictions import check_contradictions
+from collage_dsl.language.reasoning.choices import MOST_CHOOSING, Choices
+from collage_dsl.language.reasoning.contradictions import Contradictions
 from collage_dsl.language.reasoning.exclusion import MOST_LOOKING, Effort
 from collage_dsl.language.reasoning.growth import check_pattern_growth
 from collage_dsl.language.syntax import ast
@@ -35,9 +35,16 @@ def examine(
         effort.add(_CLEAN[key])
         return
     before, count, errors = replace(effort), findings.count, findings.errors
-    check_contradictions(pattern, written, implied, findings, effort)
+    contradictions = Contradictions(pattern, written, implied, findings, effort)
+    contradictions.check()
     if findings.errors == errors:
-        check_choices(pattern, result, implied, findings, effort)
+        choices = Choices(pattern, implied, effort)
+        choices.check(result, findings)
+        if not choices.are_usual:
+            said = findings.count
+            contradictions.check_usual()
+            if findings.count == said:
+                choices.check_usual(findings)
     check_pattern_growth(pattern, written.name.span, findings)
     is_whole = effort.looking <= MOST_LOOKING and effort.choosing <= MOST_CHOOSING
     if findings.count == count and is_whole:
