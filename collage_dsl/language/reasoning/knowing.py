@@ -112,12 +112,16 @@ def _multiply(facts: Facts, name: str, dims: Sequence[DimAt]) -> None:
 
 def multiply(facts: Facts, whole: str, part: str) -> None:
     """Add that `whole` has a multiple of the elements of `part`, if both are asked or known."""
-    if facts.possible and (Size(part) in facts.known or facts.of(Rank(part)).only() is not None):
+    size = Size(part)
+    is_asked = size in facts.known or facts.first(size) in facts.values
+    if facts.possible and (is_asked or facts.of(Rank(part)).only() is not None):
         count_elements(facts, part)
-        only = facts.of(Size(part)).only()
-        if isinstance(only, int) and only > 0 and facts.possible:
+        known = facts.of(size)
+        only = known.only()
+        by = only if isinstance(only, int) else known.modulus if known.rest == 0 else 1
+        if by > 0 and facts.possible:
             count_elements(facts, whole)
-            facts.narrow(Size(whole), divided_by(only, 0))
+            facts.narrow(Size(whole), divided_by(by, 0))
 
 
 def _numbers(facts: Facts, dims: Sequence[DimAt]) -> Iterator[int]:

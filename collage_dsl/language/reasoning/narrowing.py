@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import inf
+from math import ceil, floor, inf
 from typing import assert_never
 
 from collage_dsl.graph.floats import rounded
@@ -12,6 +12,7 @@ from collage_dsl.language.reasoning.domain import (
     between,
     calculated,
     factors,
+    is_infinite,
     is_number,
     is_whole,
     roots,
@@ -62,9 +63,9 @@ def bound(way: Facts, operator: Comparison, left: Expression, right: Expression)
         case ">=":
             narrow(way, left, between(least, inf))
         case "<":
-            narrow(way, left, _without(between(-inf, most), most))
+            narrow(way, left, _below(most, is_whole(values_of(way, left))))
         case ">":
-            narrow(way, left, _without(between(least, inf), least))
+            narrow(way, left, _above(least, is_whole(values_of(way, left))))
         case _:
             assert_never(operator)
 
@@ -73,8 +74,16 @@ _ROUNDED: Mapping[Comparison, Comparison] = {"<": "<=", ">": ">="}
 """What remains of a comparison with a number that may have been rounded."""
 
 
-def _without(values: Values, end: Number) -> Values:
-    return replace(values, excluded=frozenset({end}))
+def _below(end: Number, of_whole: bool) -> Values:
+    if of_whole and not is_infinite(end):
+        return between(-inf, ceil(end) - 1)
+    return replace(between(-inf, end), excluded=frozenset({end}))
+
+
+def _above(end: Number, of_whole: bool) -> Values:
+    if of_whole and not is_infinite(end):
+        return between(floor(end) + 1, inf)
+    return replace(between(end, inf), excluded=frozenset({end}))
 
 
 def rounding_of(way: Facts, number: Expression, beside: Expression) -> float:
