@@ -321,15 +321,13 @@ def _taken_rank(called: Called, facts: Facts) -> None:
         facts.narrow(Rank(called.result), divided_by(2, 1))
         low, high = facts.of(Rank(called.result)).bounds()
         facts.narrow(data, between((low + 1) // 2, inf if high == inf else (high + 1) // 2))
-        if facts.possible:
-            added = int(facts.of(data).bounds()[0]) - 1
-            result = facts.first(Rank(called.result))
-            facts.differ(Difference(result, ">=", facts.first(data), added))
     for one, other in ((data, indices), (indices, data)):
-        only = facts.of(one).only()
-        if isinstance(only, int) and facts.possible:
+        if facts.possible:
+            low, high = facts.of(one).bounds()
             result, rest = facts.first(Rank(called.result)), facts.first(other)
-            facts.differ(Difference(result, "==", rest, only - 1))
+            facts.differ(Difference(result, ">=", rest, int(low) - 1))
+            if not is_infinite(high):
+                facts.differ(Difference(result, "<=", rest, int(high) - 1))
 
 
 def _again(says: str, apply: Apply, *, if_absent: bool = False) -> Relation:

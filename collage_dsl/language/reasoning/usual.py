@@ -50,6 +50,16 @@ def usual(
     yield from _usual_attributes(calls, conditions, ways)
     yield from _usual_sizes(conditions, ways)
     yield from _usual_indices(calls, ways)
+    yield from _usual_parts(calls)
+
+
+def _usual_parts(calls: Sequence[Called]) -> Iterator[Condition]:
+    """That a part of a value has fewer elements: TVM gives no tuple of one part."""
+    for called, span in _written(calls):
+        if called.call.ops == ("split",):
+            for name in called.results.values():
+                smaller = Compare("<", Size(name), Size(called.operands[0]))
+                yield Condition(smaller, span, usual="no part that `split` gives is empty")
 
 
 def _usual_indices(calls: Sequence[Called], ways: Sequence[Facts]) -> Iterator[Condition]:
