@@ -160,6 +160,13 @@ def test_coverage_of_rules_alone_is_of_a_target_that_nothing_here_runs() -> None
     assert left["reshape"] == "no rule proposes it"
 
 
+def test_a_single_operator_call_is_counted_as_one(tmp_path: Path) -> None:
+    (tmp_path / "model.graph").write_text("graph { x: f32[4]; a = exp(x); return a; }")
+    answer = collage("coverage", tmp_path / "model.graph", "-t", "native")
+
+    assert answer.out.splitlines()[0].endswith("model.graph: 1 operator call")
+
+
 def test_calls_that_a_placement_rules_out_are_not_covered(tmp_path: Path) -> None:
     """`collage candidates` does not list them either."""
     (tmp_path / "spec.collage").write_text("""
