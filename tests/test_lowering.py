@@ -28,7 +28,12 @@ def partitioned(module: tvm.IRModule) -> tvm.IRModule:
 
 def run(module: tvm.IRModule, *arguments: Array) -> list[Array]:
     """What `main` returns, after the pass and the second half."""
-    executable = tvm.compile(partitioned(module), LLVM, relax_pipeline=collage.lowering())
+    return lowered(partitioned(module), *arguments)
+
+
+def lowered(module: tvm.IRModule, *arguments: Array) -> list[Array]:
+    """What `main` returns, after the second half."""
+    executable = tvm.compile(module, LLVM, relax_pipeline=collage.lowering())
     result = relax.VirtualMachine(executable, tvm.cpu())["main"](
         *map(tvm.runtime.tensor, arguments)
     )
@@ -91,6 +96,39 @@ def test_sorts_and_scans_are_native_kernels(case: str, rows: int | str) -> None:
     for actual, wanted in zip(run(module, x), expected(x), strict=True):
         np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6)
         assert actual.shape == wanted.shape
+
+
+ONE_KERNEL = collage.load(
+    text="""
+    collage 1;
+    rule calls = op_call_by_kind(elementwise, opaque);
+    target tvm on llvm {
+      rules  combine_by_primitives(calls, using: [join_anything, tuple_projections]);
+      limits { max_exits any; taps allowed; }
+    }
+    """
+)["tvm"]
+
+
+@pytest.mark.parametrize("rows", [4, "n"])
+@pytest.mark.parametrize("case", SORTED)
+def test_sorts_and_scans_are_fused_with_the_calls_before_and_after_them(
+    case: str, rows: int | str
+) -> None:
+    operator, expected = SORTED[case]
+
+    def with_neighbours(x: Any) -> Any:
+        given = operator(relax.op.negative(x))
+        return relax.op.abs(given[0] if case == "topk" else given)
+
+    module = collage.CollagePartition([ONE_KERNEL], lambda found: 1 / len(found.nodes) ** 2)(
+        module_of(with_neighbours, rows)
+    )
+    x = np.random.default_rng(2).normal(size=(4, 6)).astype(np.float32)
+
+    assert len(kernels(module)) == 1
+    (actual,) = lowered(module, x)
+    np.testing.assert_allclose(actual, np.abs(expected(-x)[0]), rtol=1e-5, atol=1e-6)
 
 
 @I.ir_module

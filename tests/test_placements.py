@@ -11,6 +11,7 @@ from collage_dsl.language.forms import from_json, from_yaml, to_json, to_yaml
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.placement import ByName, ByOperator, Placement
 from collage_dsl.search import Plan
+from tests.graphs import graph_of
 
 SPEC = """collage 1;
 target tvm on llvm { rules op_call_by_kind(); }
@@ -93,6 +94,24 @@ def test_a_name_selects_only_operator_calls() -> None:
     assert Placement("pin", ByName("*")).selected(graph) == graph.set_of("y")
     assert Placement("pin", ByName("t")).selected(graph) == 0
     assert Placement("pin", ByOperator(("concat", "exp"))).selected(graph) == graph.set_of("y")
+
+
+@pytest.mark.parametrize(
+    ("glob", "selected"),
+    [
+        ("blocks[0]/*", {"blocks[0]/a", "blocks[0]/b/c"}),
+        ("*/[ab]", set()),
+        ("blocks[?]/a", set()),
+        ("*[0]*c", {"blocks[0]/b/c"}),
+        ("b*?", {"blocks0?"}),
+    ],
+)
+def test_only_a_star_is_special_in_a_name(glob: str, selected: set[str]) -> None:
+    names = ["blocks[0]/a", "blocks[0]/b/c", "blocks0/a", "blocks0?"]
+    operands = ["x", *names]
+    graph = graph_of({name: [operands[i]] for i, name in enumerate(names)}, [names[-1]])
+
+    assert graph.names(Placement("pin", ByName(glob)).selected(graph)) == selected
 
 
 def test_placements_travel_with_their_target_and_every_form_keeps_them() -> None:

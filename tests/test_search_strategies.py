@@ -4,6 +4,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -313,6 +314,45 @@ def test_costs_that_are_equal_but_for_rounding_are_equal() -> None:
 
     for strategy in (dijkstra, milp, exhaustive, beam):
         assert len(strategy(Problem(CHAIN, found, cost)).kernels) == 1
+
+
+@cases(40)
+@given(seed=SEEDS, bounded=st.booleans())
+def test_a_very_high_cost_that_means_never_does_not_hide_what_others_cost(
+    seed: int, bounded: bool
+) -> None:
+    """The solver tells costs apart only down to a small part of the highest one."""
+    problem = random_problem(seed)
+    large = (each for each in problem.candidates if len(each.nodes) > 1)
+    never = {each for each in large if each.sub_graph.inside % 3 == 0}
+
+    def cost(kernel: CandidateKernel) -> Cost:
+        known = problem.cost(kernel)
+        if isinstance(known, Infeasible):
+            return known
+        return 1e9 if kernel in never else known * 1e-6
+
+    def half(kernel: CandidateKernel) -> float:
+        known = cost(kernel)
+        return 0.0 if isinstance(known, Infeasible) else known / 2
+
+    bound = half if bounded else None
+    other = Problem(problem.graph, problem.candidates, cost, lower_bound=bound)
+    assert best(milp, other) == best(exhaustive, other)
+
+
+@cases(40)
+@given(seed=SEEDS)
+def test_very_high_priorities_do_not_hide_the_number_of_kernels(seed: int) -> None:
+    problem = random_problem(seed)
+
+    def higher(kernel: CandidateKernel) -> CandidateKernel:
+        target = kernel.toolchain
+        return replace(kernel, toolchain=replace(target, priority=target.priority << 60))
+
+    found = map(higher, problem.candidates)
+    other = Problem(problem.graph, found, lambda each: float(each.calls.bit_count()))
+    assert best(milp, other) == best(exhaustive, other)
 
 
 def test_a_kernel_whose_bound_is_above_the_best_plan_is_never_priced() -> None:

@@ -160,6 +160,37 @@ def test_coverage_of_rules_alone_is_of_a_target_that_nothing_here_runs() -> None
     assert left["reshape"] == "no rule proposes it"
 
 
+def test_a_single_operator_call_is_counted_as_one(tmp_path: Path) -> None:
+    (tmp_path / "model.graph").write_text("graph { x: f32[4]; a = exp(x); return a; }")
+    answer = collage("coverage", tmp_path / "model.graph", "-t", "native")
+
+    assert answer.out.splitlines()[0].endswith("model.graph: 1 operator call")
+
+
+def test_calls_that_a_placement_rules_out_are_not_covered(tmp_path: Path) -> None:
+    """`collage candidates` does not list them either."""
+    (tmp_path / "spec.collage").write_text("""
+        collage 1;
+        target tvm on llvm { rules op_call_by_kind(); }
+        target lib on llvm { compiler "lib"; rules op_call_by_kind(); }
+        forbid op(exp) on lib because "slower";
+        pin op(tanh) to tvm;
+    """)
+    (tmp_path / "model.graph").write_text(
+        "graph { x: f32[4]; a = exp(x); b = tanh(a); c = nn.relu(b); return c; }"
+    )
+    given = tmp_path / "model.graph", "-t", tmp_path / "spec.collage", "--output-format", "json"
+    targets = json.loads(collage("coverage", *given).out)["targets"]
+    listed = json.loads(collage("candidates", *given).out)["candidates"]
+
+    assert [each["covered"] for each in targets] == [3, 1]
+    assert {row["operator"]: row["reason"] for row in targets[1]["left"]} == {
+        "exp": "it is forbidden on lib because slower",
+        "tanh": "it is pinned to tvm",
+    }
+    assert [each["nodes"] for each in listed if each["target"] == "lib"] == [["c"]]
+
+
 # ---- Kept nodes from the commands ----
 
 

@@ -132,7 +132,8 @@ def _left(graph: Graph, found: Coverage) -> list[LeftOutDocument]:
 
 
 def _lines(document: CoverageDocument) -> Iterator[str]:
-    yield f"{printable(document.model)}: {document.calls} operator calls"
+    calls = f"{document.calls} operator call{'s' * (document.calls != 1)}"
+    yield f"{printable(document.model)}: {calls}"
     for each in document.targets:
         share = _percent(each.covered, each.calls)
         time = _share(each.seconds, document.seconds)

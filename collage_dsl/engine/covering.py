@@ -17,7 +17,7 @@ from collage_dsl.engine.compile import backends_of
 from collage_dsl.engine.costs import Pricing
 from collage_dsl.engine.nearest import nearest
 from collage_dsl.engine.predicates import lookup
-from collage_dsl.engine.steps import choose, propose
+from collage_dsl.engine.steps import choose, propose, refusals
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members
 from collage_dsl.language.write.printer import patterns_of
 from collage_dsl.measuring.cost import MeasuredCost, unsupported
@@ -129,18 +129,23 @@ def coverage(
 ) -> list[Coverage]:
     """
     What each of `specs` can take alone. A call is covered if it is
-    in a candidate that the backend of the target supports. Where there is no such backend here,
-    only the rules decide. `backends` come before the installed ones.
+    in a candidate that the backend of the target supports, and that no `pin` or `forbid` of any of
+    the specs rules out. Where there is no such backend here, only the rules decide. `backends` come
+    before the installed ones.
     """
+    placed = refusals(graph, specs)
     code, backend_of = lookup(allow_extern=allow_extern, backends=backends), installed(backends)
     found = []
     for spec in specs:
         trace = Trace(lookup=code, collects=True)
-        candidates = spec.candidates(graph, trace)
+        candidates = spec.candidates(graph, trace, placed)
         covered, refused = _covered(candidates, backend_of)
         left = {}
         near: dict[tuple[str, str], str] = {}
         for index in members(graph.calls & ~covered):
+            if because := placed(spec.name, 1 << index):
+                left[index] = because
+                continue
             reasons = [refused[index]] if index in refused else []
             reasons += [refusal.because for refusal in trace.at(index)]
             node = graph.nodes[index]

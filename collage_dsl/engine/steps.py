@@ -99,7 +99,7 @@ def proposed(
     code of predicates from `lookup`. Candidates that `refusal` refuses are left out. Warns with
     `StoppedWarning` of rules that stopped at a bound.
     """
-    refused = _refused(graph, among, refusal)
+    refused = refusals(graph, among, refusal)
     found: list[CandidateKernel] = []
     for spec in specs:
         trace = Trace(lookup=lookup)
@@ -109,7 +109,7 @@ def proposed(
     return tuple(found)
 
 
-def _refused(graph: Graph, specs: Sequence[FusionSpec], refusal: Refusal | None = None) -> Refusal:
+def refusals(graph: Graph, specs: Sequence[FusionSpec], refusal: Refusal | None = None) -> Refusal:
     """Why targets may not run nodes: for the placements of `specs`, or for what `refusal` says."""
     placed = Placed(graph, {spec.name: spec.placements for spec in specs})
 
@@ -242,7 +242,7 @@ def searched(
         raise explain_uncovered(graph, specs, cost, lookup, error, misplaced) from error
     alone: dict[str, Plan | str] = {}
     if len(specs) > 1:
-        refused = _refused(graph, specs, misplaced)
+        refused = refusals(graph, specs, misplaced)
         alone = {spec.name: _alone(graph, spec, refused, space, solve) for spec in specs}
     others = [plan for plan in alone.values() if isinstance(plan, Plan)]
     next_best = _next_best(space, mixed, others, solve, count - 1)
@@ -280,7 +280,7 @@ def explain_uncovered(
 ) -> UncoveredError:
     """`error` with the reasons why each spec has no kernel for the first few nodes."""
     lines = [str(error)]
-    refused = _refused(graph, specs, refusal)
+    refused = refusals(graph, specs, refusal)
     for name in error.nodes[:_SHOWN]:
         index = graph.index(name)
         came = ", ".join(str(each) for each in graph.origins(1 << index) if each.name)

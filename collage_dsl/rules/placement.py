@@ -10,9 +10,16 @@ from collage_dsl.graph import Graph, OpSet, first, members, opset
 
 @dataclass(frozen=True, slots=True)
 class ByName:
-    """`name("/head/*")`: calls whose name matches the glob; `*` matches slashes too."""
+    """
+    `name("/head/*")`: calls whose name matches the glob. Only `*` is special, and it matches
+    slashes too.
+    """
 
     glob: str
+
+    def matches(self, name: str) -> bool:
+        escaped = self.glob.replace("[", "[[]").replace("?", "[?]")
+        return fnmatchcase(name, escaped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +53,8 @@ class Placement:
     def _selects(self, graph: Graph, index: int) -> bool:
         node = graph.nodes[index]
         match self.selector:
-            case ByName(glob):
-                return fnmatchcase(node.name, glob)
+            case ByName():
+                return self.selector.matches(node.name)
             case ByOperator(ops):
                 return node.op in ops
             case _:

@@ -1,7 +1,7 @@
 """The covering problem as a matrix for the solver, and its relaxation. Needs scipy."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,11 +56,24 @@ class Columns:
         return cls(
             candidates,
             prices,
-            max(max(prices, default=0) / SCALE, 1.0),
+            _unit(prices),
             calls,
             free,
             _rows(insides, calls),
             _rows(insides, free),
+        )
+
+    def up_to(self, price: int) -> "Columns":
+        """Those that cost at most `price`, of which some are a plan; in smaller units."""
+        kept = [i for i, each in enumerate(self.prices) if each <= price]
+        prices = tuple(self.prices[i] for i in kept)
+        return replace(
+            self,
+            candidates=tuple(self.candidates[i] for i in kept),
+            prices=prices,
+            unit=_unit(prices),
+            once=self.once[:, kept],
+            at_most_once=self.at_most_once[:, kept],
         )
 
     @property
@@ -157,6 +170,11 @@ def _not_above(columns: Columns, calls: list[float], free: list[float]) -> list[
     """The worth of calls, lowered where the solver's tolerance made it too high."""
     excess = max(0.0, -float(surplus_of(columns, [*calls, *free]).min(initial=0.0)))
     return [value - excess for value in calls]
+
+
+def _unit(prices: Sequence[int]) -> float:
+    """The femtoseconds in one unit of the solver."""
+    return max(max(prices, default=0) / SCALE, 1.0)
 
 
 def _rows(insides: Sequence[OpSet], nodes: Iterable[int]) -> Any:

@@ -1,7 +1,7 @@
 """The integer program of the strategy `milp`, solved by HiGHS. Needs scipy."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,15 @@ from collage_dsl.search.tally import Tally
 
 _SECONDS = 10.0
 """How long a solution with a budget may take: some programs take minutes for their first node."""
+
+_EXACT = 1e12
+"""The solver can tell sums of whole numbers up to this one apart; larger ones are scaled to it."""
+
+_DEARER = 10
+"""
+If a kernel costs more than this many times as much as a whole plan, kernels that cost more than
+the plan are left out, and the program is solved again.
+"""
 
 _RETRIES = 100
 """How many plans are refused at most because only the solver's tolerance makes them as cheap."""
@@ -150,11 +159,17 @@ def _best(problem: Problem, program: Program) -> tuple[tuple[CandidateKernel, ..
     if taken is None:
         raise problem.no_plan()
     bound = None if program.bound is None else int(program.bound * columns.unit)
-    if bound is None and all(problem.is_asked(columns.candidates[i]) for i in taken):
-        program.is_limited = False
-        taken = _of_equal_cost(problem, program, taken)
-        if program.is_limited:
-            bound = _price(columns, taken)
+    if all(problem.is_asked(columns.candidates[i]) for i in taken):
+        cost = _price(columns, taken)
+        if max(columns.prices) > _DEARER * cost:
+            # The solver is only as precise as the cost of the most expensive kernel allows.
+            fewer = replace(program, columns=columns.up_to(cost), bound=None, is_limited=False)
+            return _best(problem, fewer)
+        if bound is None:
+            program.is_limited = False
+            taken = _of_equal_cost(problem, program, taken)
+            if program.is_limited:
+                bound = _price(columns, taken)
     return tuple(columns.candidates[i] for i in taken), bound
 
 
@@ -167,32 +182,44 @@ def _of_equal_cost(problem: Problem, program: Program, taken: tuple[int, ...]) -
     slack = cost - sum(worth) + columns.unit
     program.open = (surplus_of(columns, worth) <= slack).astype(float)
     program.at_most(columns.scaled, cost / columns.unit + 1e-6)
-    demotions = np.array([float(problem.demotion(each)) for each in columns.candidates])
-    for objective in (demotions, np.ones(len(columns.candidates))):
-        if objective.any():
-            taken = _least_exactly(program, objective, taken)
-            program.at_most(objective, float(objective[list(taken)].sum()) + 0.5)
+    decided: list[Sequence[int]] = [columns.prices]
+    demotions = [problem.demotion(each) for each in columns.candidates]
+    for values in (demotions, [1] * len(columns.candidates)):
+        if any(values):
+            taken = _least_exactly(program, values, taken, decided)
+            decided.append(values)
     return taken
 
 
-def _least_exactly(program: Program, objective: Array, best: tuple[int, ...]) -> tuple[int, ...]:
+def _least_exactly(
+    program: Program, values: Sequence[int], best: tuple[int, ...], decided: Sequence[Sequence[int]]
+) -> tuple[int, ...]:
     """
-    A plan with the least `objective` whose exact cost is no more than that of `best`. At the end of
-    the budget, the best one that was found.
+    A plan with the least sum of `values` whose exact sums of what is `decided` are no more than
+    those of `best`; the program keeps to that least sum. At the end of the budget, the best one
+    that was found.
     """
-    columns = program.columns
+    unit = max(max(values) / _EXACT, 1.0)
+    objective = np.array([value / unit for value in values])
+    found = best
     for _ in range(_RETRIES):
         try:
             taken = program.least(objective)
         except BudgetSpentError:
-            return best
-        if taken is None or objective[list(taken)].sum() >= objective[list(best)].sum():
-            return best
-        if _price(columns, taken) <= _price(columns, best):
-            return taken
+            break
+        if taken is None or _sum(values, taken) >= _sum(values, best):
+            break
+        if all(_sum(each, taken) <= _sum(each, best) for each in decided):
+            found = taken
+            break
         program.refuse(taken)
-    return best
+    program.at_most(objective, _sum(values, found) / unit + max(0.5 / unit, 1e-6))
+    return found
+
+
+def _sum(values: Sequence[int], taken: Sequence[int]) -> int:
+    return sum(values[i] for i in taken)
 
 
 def _price(columns: Columns, taken: Sequence[int]) -> int:
-    return sum(columns.prices[i] for i in taken)
+    return _sum(columns.prices, taken)

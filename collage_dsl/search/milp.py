@@ -21,8 +21,8 @@ def milp(problem: Problem, *, budget: int | None = None, because: str = ASKED_FO
     `BudgetSpentError` if no plan was found with these.
 
     The time depends on how the kernels that overlap compete, not on how many sets of nodes can
-    be covered in part. The solver may treat costs as equal if they differ by less than 1e-12 of
-    the highest cost of a kernel. `because` says in the record why `milp` was used.
+    be covered in part. The solver may treat costs as equal if they differ by less than 1e-11 of
+    the cost of the plan. `because` says in the record why `milp` was used.
     """
     from collage_dsl.search.integer_program import cheapest  # scipy takes half a second to load
 
