@@ -31,7 +31,7 @@ class Unusual:
         given = self.given
         conditions = [each for each in found if isinstance(each, Condition)]
         last = conditions[-1]
-        said = assumed([each for each in found if each in given])
+        said = assumed([each for each in conditions if each in given])
         what = "this call never matches" if last in given else "this never holds"
         message = f"{what} where {said}, as is usual{also}"
         others = [
@@ -61,7 +61,7 @@ def unusual_in(
     if not more or any(_may_hold(way, more, claims, conditions) for way in ways):
         return None
     for some in (given, more):
-        premises = (*some, *claims, *conditions)
+        premises: tuple[Premise, ...] = (*some, *claims, *conditions)
         if some and exclusion.contradicts(premises):
             return Unusual(exclusion, some, premises)
     return None
