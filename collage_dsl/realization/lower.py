@@ -161,6 +161,7 @@ def fused(
     marks = dict(marks_of(module, backends))
     before = {var.name_hint for var, each in module.functions_items() if is_prim_func(each)}
     module = with_library_code(module, backends)
+    module = relax.transform.LambdaLift()(module)  # the VM has no functions inside of functions
     module = relax.backend.DispatchSampling()(module)
     module = relax.backend.DispatchSortScan()(module)  # LegalizeOps leaves sort, topk, cumsum
     module = specialized(with_plain_buffers(legalized(module, before), before))
