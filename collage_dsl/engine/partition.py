@@ -7,16 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from collage_dsl.backends.base import Backend, LibraryBackend, Placement
-from collage_dsl.backends.registry import Absent, known
+from collage_dsl.backends.registry import Absent, UnknownBackend, known
 from collage_dsl.cost import (
     Copies,
     Cost,
+    CostError,
     CostFunction,
     CostSources,
+    SourceError,
     Sources,
+    StoreError,
+    TableError,
     check_sources,
 )
-from collage_dsl.cost.store import default_store_path
+from collage_dsl.cost.store import DamagedStoreError, ExchangeError, default_store_path
 from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
 from collage_dsl.engine.costs import Pricing
@@ -42,10 +46,11 @@ from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.realization.generators import offer_code_generator
 from collage_dsl.realization.partition import module_pass, partition
 from collage_dsl.rules import FusionSpec
-from collage_dsl.rules.predicate import Lookup
+from collage_dsl.rules.predicate import Lookup, PredicateError
 from collage_dsl.rules.spec import Refusal
 from collage_dsl.search import Plan
 from collage_dsl.search.partial import as_far_as_possible, without_left_alone
+from collage_dsl.targets.attach import TargetError
 from collage_dsl.targets.default import default_target
 from collage_dsl.targets.gather import current_targets
 
@@ -108,7 +113,14 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
             given = () if cost is None else pricing.sources(cost).sources
             return steps.run(module, Sources([*given, pricing.measured()]), pricing)
 
-    return module_pass(rewrite, "CollagePartition")
+    return module_pass(rewrite, "CollagePartition", _ERRORS)
+
+
+_ERRORS = (
+    *(CostError, PredicateError, SourceError, TableError, TargetError, UnknownBackend),
+    *(DamagedStoreError, ExchangeError, StoreError),
+)
+"""What the pass raises where it was given something wrong."""
 
 
 class _Steps:
