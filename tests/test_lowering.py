@@ -173,15 +173,6 @@ class Sized:
         return c
 
 
-def test_a_compiled_function_of_any_size_is_fused_at_the_size_of_the_kernel() -> None:
-    x = np.random.default_rng(2).normal(size=(3, 8)).astype(np.float32)
-
-    (actual,) = run(Sized, x)
-
-    assert kernels(partitioned(Sized)) == {"tvm_exp_call_tir_negative"}
-    np.testing.assert_allclose(actual, -2 * np.exp(x), rtol=1e-5)
-
-
 @I.ir_module
 class SizedByFormulas:
     """A compiled function of any size, in kernels whose sizes are formulas, or one name twice."""
@@ -221,6 +212,39 @@ def test_a_compiled_function_is_fused_at_sizes_that_are_formulas() -> None:
     assert all("exp_call_tir_negative" in name for name in kernels(partitioned(SizedByFormulas)))
     for result, given in zip(actual, (x, y), strict=True):
         np.testing.assert_allclose(result, -2 * np.exp(given), rtol=1e-5)
+
+
+@I.ir_module
+class ShortSizes:
+    """A compiled function whose sizes have 32 bits, as they have where Python code writes them."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def twice(x: T.Buffer((3, 8), "float32"), y: T.Buffer((3, 8), "float32")):
+        T.func_attr({"op_pattern": 0})
+        for i, j in T.grid(3, 8):
+            with T.sblock("double"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                y[v_i, v_j] = x[v_i, v_j] * T.float32(2)
+
+    @R.function
+    def main(x: R.Tensor((3, 8), "float32")) -> R.Tensor((3, 8), "float32"):
+        cls = ShortSizes
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.call_tir(cls.twice, (a,), out_ty=R.Tensor((3, 8), "float32"))
+            c = R.negative(b)
+            R.output(c)
+        return c
+
+
+@pytest.mark.parametrize("module", [Sized, ShortSizes])
+def test_a_compiled_function_is_fused_at_the_sizes_of_the_kernel(module: tvm.IRModule) -> None:
+    x = np.random.default_rng(2).normal(size=(3, 8)).astype(np.float32)
+
+    (actual,) = run(module, x)
+
+    assert kernels(partitioned(module)) == {"tvm_exp_call_tir_negative"}
+    np.testing.assert_allclose(actual, -2 * np.exp(x), rtol=1e-5)
 
 
 @I.ir_module

@@ -18,7 +18,7 @@ def specialized(module: tvm.IRModule) -> tvm.IRModule:
 
     FuseTIR of TVM 0.27 refuses a PrimFunc of any size that takes what the kernel itself has made,
     unless its sizes in the call are names too, each another one. Numbers and formulas, such as
-    `n * 2`, it refuses.
+    `n * 2`, it refuses. It also refuses numbers of 32 bits, as `T.Buffer((4, 8), "float32")` has.
     """
     functions = dict(module.functions_items())
     taken = {str(var.name_hint) for var in functions}
@@ -28,7 +28,7 @@ def specialized(module: tvm.IRModule) -> tvm.IRModule:
             return expr
         callee = expr.args[0]
         sizes = dict(_sizes(functions[callee], expr))
-        if _is_renaming(sizes):
+        if _is_renaming(sizes) and not _has_short_sizes(functions[callee]):
             return expr
         own = tvm.ir.GlobalVar(unique(str(callee.name_hint), taken))
         relax.expr._update_type(own, callee.ty)
@@ -61,5 +61,31 @@ def _is_renaming(sizes: Mapping[int, Any]) -> bool:
     return len(names) == len(sizes)
 
 
+def _has_short_sizes(function: Any) -> bool:
+    types = [each.ty for each in function.params if isinstance(each.ty, tirx.BufferType)]
+    return any(_long(size) is not size for type_ in types for size in type_.shape)
+
+
 def _replaced(function: Any, sizes: Mapping[int, Any]) -> Any:
-    return tvm_ffi.structural_map(function, (tvm.ir.Var, lambda var: sizes.get(hash(var), var)))
+    sized = tvm_ffi.structural_map(function, (tvm.ir.Var, lambda var: sizes.get(hash(var), var)))
+    return tvm_ffi.structural_map(sized, (tirx.BufferType, _with_long_sizes))
+
+
+def _with_long_sizes(buffer: Any) -> Any:
+    return tirx.BufferType(
+        buffer.dtype,
+        buffer.storage_scope,
+        [_long(size) for size in buffer.shape],
+        buffer.strides,
+        _long(buffer.elem_offset),
+        buffer.data_alignment,
+        buffer.offset_factor,
+        buffer.layout,
+        buffer.allocated_addr,
+    )
+
+
+def _long(number: Any) -> Any:
+    """A number of 32 bits as one of 64; anything else as it is."""
+    is_short = isinstance(number, tirx.IntImm) and str(number.ty.dtype) == "int32"
+    return tirx.IntImm("int64", number.value) if is_short else number
