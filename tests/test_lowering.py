@@ -292,15 +292,42 @@ class FunctionInside:
         return inner(a)
 
 
+@I.ir_module
+class TuplesInTuples:
+    @R.function
+    def nested(x: R.Tensor((4, 8), "float32"), y: R.Tensor((4, 8), "float32")) -> R.Tuple(
+        R.Tensor((4, 8), "float32"),
+        R.Tuple(R.Tensor((4, 8), "float32"), R.Tensor((4, 8), "float32")),
+    ):
+        with R.dataflow():
+            a = R.add(x, y)
+            result = (a, (x, y))
+            R.output(result)
+        return result
+
+    @R.function
+    def main(x: R.Tensor((4, 8), "float32")) -> R.Tensor((4, 8), "float32"):
+        cls = TuplesInTuples
+        with R.dataflow():
+            a = R.exp(x)
+            b = cls.nested(a, x)
+            c = b[1]
+            d = c[0]
+            e = R.multiply(d, x)
+            R.output(e)
+        return e
+
+
 @pytest.mark.parametrize("specs", [["native"], ["onnxruntime"]])
 @pytest.mark.parametrize(
     ("module", "expect"),
     [
         (CallsItself, lambda x: np.tanh(np.tanh(np.exp(x)))),
         (FunctionInside, lambda x: np.tanh(np.exp(x)) * x),
+        (TuplesInTuples, lambda x: np.exp(x) * x),
     ],
 )
-def test_functions_that_call_themselves_or_are_inside_others_are_lowered(
+def test_functions_that_call_each_other_or_are_inside_others_are_lowered(
     specs: list[str], module: tvm.IRModule, expect: Callable[[Array], Array]
 ) -> None:
     x = np.random.default_rng(2).normal(size=(4, 8)).astype(np.float32)
