@@ -465,6 +465,12 @@ def test_a_call_that_no_candidate_covers_is_left_alone() -> None:
     ]
 
 
+@pytest.mark.parametrize("size", [-1, "8", (1, 4), 2.5])
+def test_a_size_to_measure_at_is_a_number(size: Any) -> None:
+    with pytest.raises(ValueError, match="`n` is measured at one size"):
+        collage.CollagePartition([spec(FUSED)], sizes={"n": size})
+
+
 def test_what_the_pass_raises_keeps_its_class() -> None:
     module = chain(relax.op.exp)
     native = spec(FUSED)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cache
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,7 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
     fixed = None if targets is None else steps_for(targets)
     if cost is not None:
         check_sources(cost)
+    _check_sizes(sizes or {})
     path = Path(store) if store is not None else default_store_path()
     tuned = TuningOptions(records).path(path)
 
@@ -114,6 +116,12 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
             return steps.run(module, Sources([*given, pricing.measured()]), pricing)
 
     return module_pass(rewrite, "CollagePartition", _ERRORS)
+
+
+def _check_sizes(sizes: Sizes) -> None:
+    for name, size in sizes.items():
+        if not isinstance(size, Integral) or size < 0:
+            raise ValueError(f"`{name}` is measured at one size, a whole number, not at {size!r}")
 
 
 _ERRORS = (
