@@ -1,6 +1,6 @@
 """The second half of the pipeline, `collage.lowering`: what it builds computes what was said."""
 # TVMScript has the syntax of Python, and other habits.
-# ruff: noqa: N805, N812
+# ruff: noqa: N805, N812, SIM108
 
 from collections.abc import Callable
 from typing import Any
@@ -211,13 +211,171 @@ class Sized:
         return c
 
 
-def test_a_compiled_function_of_any_size_is_fused_at_the_size_of_the_kernel() -> None:
+@I.ir_module
+class SizedByFormulas:
+    """A compiled function of any size, in kernels whose sizes are formulas, or one name twice."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def twice(x_: T.handle, y_: T.handle):
+        T.func_attr({"op_pattern": 0})
+        n, m = T.int64(), T.int64()
+        x = T.match_buffer(x_, (n, m), "float32")
+        y = T.match_buffer(y_, (n, m), "float32")
+        for i, j in T.grid(n, m):
+            with T.sblock("double"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                y[v_i, v_j] = x[v_i, v_j] * T.float32(2)
+
+    @R.function
+    def main(x: R.Tensor(("k", "k * 2"), "float32"), y: R.Tensor(("k", "k"), "float32")):
+        k = T.int64()
+        cls = SizedByFormulas
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.call_tir(cls.twice, (a,), out_ty=R.Tensor((k, k * 2), "float32"))
+            c = R.negative(b)
+            d = R.exp(y)
+            e = R.call_tir(cls.twice, (d,), out_ty=R.Tensor((k, k), "float32"))
+            f = R.negative(e)
+            R.output(c, f)
+        return (c, f)
+
+
+def test_a_compiled_function_is_fused_at_sizes_that_are_formulas() -> None:
+    generator = np.random.default_rng(2)
+    x, y = (generator.normal(size=(3, size)).astype(np.float32) for size in (6, 3))
+
+    actual = run(SizedByFormulas, x, y)
+
+    assert all("exp_call_tir_negative" in name for name in kernels(partitioned(SizedByFormulas)))
+    for result, given in zip(actual, (x, y), strict=True):
+        np.testing.assert_allclose(result, -2 * np.exp(given), rtol=1e-5)
+
+
+@I.ir_module
+class ShortSizes:
+    """A compiled function whose sizes have 32 bits, as they have where Python code writes them."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def twice(x: T.Buffer((3, 8), "float32"), y: T.Buffer((3, 8), "float32")):
+        T.func_attr({"op_pattern": 0})
+        for i, j in T.grid(3, 8):
+            with T.sblock("double"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                y[v_i, v_j] = x[v_i, v_j] * T.float32(2)
+
+    @R.function
+    def main(x: R.Tensor((3, 8), "float32")) -> R.Tensor((3, 8), "float32"):
+        cls = ShortSizes
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.call_tir(cls.twice, (a,), out_ty=R.Tensor((3, 8), "float32"))
+            c = R.negative(b)
+            R.output(c)
+        return c
+
+
+@pytest.mark.parametrize("module", [Sized, ShortSizes])
+def test_a_compiled_function_is_fused_at_the_sizes_of_the_kernel(module: tvm.IRModule) -> None:
     x = np.random.default_rng(2).normal(size=(3, 8)).astype(np.float32)
 
-    (actual,) = run(Sized, x)
+    (actual,) = run(module, x)
 
-    assert kernels(partitioned(Sized)) == {"tvm_exp_call_tir_negative"}
+    assert kernels(partitioned(module)) == {"tvm_exp_call_tir_negative"}
     np.testing.assert_allclose(actual, -2 * np.exp(x), rtol=1e-5)
+
+
+@I.ir_module
+class CallsItself:
+    @R.function
+    def repeated(n: R.Tensor((), "int64"), x: R.Tensor((4, 8), "float32")) -> R.Tensor(
+        (4, 8), "float32"
+    ):
+        cls = CallsItself
+        with R.dataflow():
+            goes_on = R.greater(n, R.const(0, "int64"))
+            less = R.subtract(n, R.const(1, "int64"))
+            y = R.tanh(x)
+            R.output(goes_on, less, y)
+        if goes_on:
+            result = cls.repeated(less, y)
+        else:
+            result = x
+        return result
+
+    @R.function
+    def main(x: R.Tensor((4, 8), "float32")) -> R.Tensor((4, 8), "float32"):
+        cls = CallsItself
+        with R.dataflow():
+            a = R.exp(x)
+            R.output(a)
+        return cls.repeated(R.const(2, "int64"), a)
+
+
+@I.ir_module
+class FunctionInside:
+    @R.function
+    def main(x: R.Tensor((4, 8), "float32")) -> R.Tensor((4, 8), "float32"):
+        @R.function
+        def inner(y: R.Tensor((4, 8), "float32")) -> R.Tensor((4, 8), "float32"):
+            with R.dataflow():
+                b = R.tanh(y)
+                c = R.multiply(b, x)
+                R.output(c)
+            return c
+
+        with R.dataflow():
+            a = R.exp(x)
+            R.output(a)
+        return inner(a)
+
+
+@I.ir_module
+class TuplesInTuples:
+    @R.function
+    def nested(x: R.Tensor((4, 8), "float32"), y: R.Tensor((4, 8), "float32")) -> R.Tuple(
+        R.Tensor((4, 8), "float32"),
+        R.Tuple(R.Tensor((4, 8), "float32"), R.Tensor((4, 8), "float32")),
+    ):
+        with R.dataflow():
+            a = R.add(x, y)
+            result = (a, (x, y))
+            R.output(result)
+        return result
+
+    @R.function
+    def main(x: R.Tensor((4, 8), "float32")) -> R.Tensor((4, 8), "float32"):
+        cls = TuplesInTuples
+        with R.dataflow():
+            a = R.exp(x)
+            b = cls.nested(a, x)
+            c = b[1]
+            d = c[0]
+            e = R.multiply(d, x)
+            R.output(e)
+        return e
+
+
+@pytest.mark.parametrize("specs", [["native"], ["onnxruntime"]])
+@pytest.mark.parametrize(
+    ("module", "expect"),
+    [
+        (CallsItself, lambda x: np.tanh(np.tanh(np.exp(x)))),
+        (FunctionInside, lambda x: np.tanh(np.exp(x)) * x),
+        (TuplesInTuples, lambda x: np.exp(x) * x),
+    ],
+)
+def test_functions_that_call_each_other_or_are_inside_others_are_lowered(
+    specs: list[str], module: tvm.IRModule, expect: Callable[[Array], Array]
+) -> None:
+    x = np.random.default_rng(2).normal(size=(4, 8)).astype(np.float32)
+    made = collage.CollagePartition(specs, cost=lambda _: 1e-5)(module)
+    executable = tvm.compile(made, LLVM, relax_pipeline=collage.lowering())
+
+    result = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(x))
+
+    assert len(made.get_global_vars()) > len(module.get_global_vars())
+    np.testing.assert_allclose(result.numpy(), expect(x), rtol=1e-5, atol=1e-6)
 
 
 def test_kernels_of_sorts_and_scans_are_measured(tmp_path: Any) -> None:

@@ -15,11 +15,12 @@ from tvm.script import relax as R
 from tvm.script import tirx as T
 
 import collage_dsl as collage
-from collage_dsl.cost import Cost, CostStore, Infeasible
+from collage_dsl.cost import Cost, CostError, CostStore, Infeasible
 from collage_dsl.frontend.to_relax import to_relax
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.rules import FusionSpec
-from tests.partitioned import FUSE, assert_same_results
+from collage_dsl.targets.attach import TargetError
+from tests.partitioned import FUSE, LEGALIZE, assert_same_results
 from tests.random_relax import relax_graph
 from tests.tvm_oracle import with_values
 
@@ -348,6 +349,16 @@ def test_an_operator_that_the_table_does_not_know_is_opaque() -> None:
     assert "tvm_stop_lift_params" in names(taken)
 
 
+def test_memory_that_a_lowered_module_allocates_is_in_no_kernel() -> None:
+    lowering = [LEGALIZE, relax.transform.ToNonDataflow(), relax.transform.RemovePurityChecking()]
+    lowered = tvm.transform.Sequential([*lowering, relax.transform.CallTIRRewrite()])(
+        chain(relax.op.exp, relax.op.nn.relu)
+    )
+    module = relax.transform.ConvertToDataflow(min_size=1)(lowered)
+
+    assert partitioned(module, spec("op_call_by_kind(opaque)", "fallback;")).same_as(module)
+
+
 def test_a_kernel_of_an_opaque_operator_is_one_where_a_rule_says_so() -> None:
     result = partitioned(Tuples, spec(f"union({FUSED}, op_call_by_kind(opaque))"))
 
@@ -452,6 +463,22 @@ def test_a_call_that_no_candidate_covers_is_left_alone() -> None:
         "relax.nn.softmax",
         "tvm_relu",
     ]
+
+
+@pytest.mark.parametrize("size", [-1, "8", (1, 4), 2.5])
+def test_a_size_to_measure_at_is_a_number(size: Any) -> None:
+    with pytest.raises(ValueError, match="`n` is measured at one size"):
+        collage.CollagePartition([spec(FUSED)], sizes={"n": size})
+
+
+def test_what_the_pass_raises_keeps_its_class() -> None:
+    module = chain(relax.op.exp)
+    native = spec(FUSED)
+
+    with pytest.raises(CostError, match="is -1"):
+        collage.CollagePartition([native], cost=lambda _: -1)(module)
+    with pytest.raises(TargetError, match="no target"):
+        collage.CollagePartition(cost=lambda _: 1)(module)
 
 
 def test_a_call_whose_kernels_are_infeasible_is_left_alone() -> None:

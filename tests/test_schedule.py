@@ -355,6 +355,32 @@ def test_two_sums_taken_in_one_block_are_both_vectorised() -> None:
 
 
 @CORES
+@pytest.mark.parametrize("length", [2, 3, 8, 16, 24, 32, 48, 100])
+def test_a_value_that_only_the_sum_of_its_row_reads_is_summed(length: int, cores: int) -> None:
+    def body(emit: Any, x: Any) -> Any:
+        y = emit(R.exp(x))
+        return R.sum(emit(R.multiply(y, y)), axis=1)
+
+    check([(5, length)], body, lambda x: (np.exp(x) ** 2).sum(1), cores)
+
+
+@CORES
+@pytest.mark.parametrize("length", [2, 3, 8, 16, 24, 32, 48, 100])
+@pytest.mark.parametrize("function", [R.sum, R.max, R.mean])
+def test_the_elements_of_a_row_and_what_they_reduce_to_may_both_be_results(
+    function: Any, length: int, cores: int
+) -> None:
+    def body(emit: Any, x: Any) -> Any:
+        y = emit(R.multiply(x, x))
+        return relax.Tuple([y, emit(function(y, axis=1))])
+
+    def expect(x: Array) -> Array:
+        return x * x, getattr(np, function.__name__)(x * x, axis=1)
+
+    check([(5, length)], body, expect, cores)
+
+
+@CORES
 @pytest.mark.parametrize("size", [13, 56])
 def test_a_local_response_norm_divides_by_a_power_of_its_neighbours(size: int, cores: int) -> None:
     def body(emit: Any, x: Any) -> Any:

@@ -162,6 +162,29 @@ def test_a_spec_written_the_original_way_is_told_the_new_one(option: str) -> Non
 def test_a_spec_for_another_kind_of_target_is_refused() -> None:
     with pytest.raises(TargetError, match="`t` is a spec for cuda, the target is llvm"):
         collage.attach({"kind": "llvm"}, spec_for("cuda"))
+    text = collage.to_text(spec_for("cuda"))
+    with pytest.raises(TargetError, match="`t` is a spec for cuda, the target is llvm"):
+        collage.extract(tvm.target.Target({"kind": "llvm", ATTRIBUTE: text}))
+
+
+@pytest.mark.parametrize("value", [3, ["collage 1;"], True])
+def test_a_feature_that_is_no_text_is_refused(value: object) -> None:
+    with pytest.raises(TargetError, match=f'"{ATTRIBUTE}" of a target is the text of a spec'):
+        collage.extract(tvm.target.Target({"kind": "llvm", ATTRIBUTE: value}))
+
+
+def test_a_target_that_has_lost_one_of_its_specs_is_refused() -> None:
+    first, second = (spec_for("llvm") for _ in range(2))
+    options = dict(collage.attach({"kind": "llvm"}, first, second).export())
+    del options[ATTRIBUTE]
+
+    with pytest.raises(TargetError, match=f'has "{ATTRIBUTE}_2", but no "{ATTRIBUTE}"'):
+        collage.extract(options)
+
+
+def test_only_a_spec_can_be_attached() -> None:
+    with pytest.raises(TargetError, match="not a str"):
+        collage.attach({"kind": "llvm"}, "native")
 
 
 def test_a_feature_that_is_no_spec_is_refused_with_its_diagnostics() -> None:

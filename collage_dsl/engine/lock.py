@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import zip_longest
 from math import nan
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -287,10 +288,18 @@ class Lock(_Strict):
                     said = "the model is not the one that was frozen"
                 case "target":
                     said = f"the target `{name}` is not as it was when the model was frozen"
+                    said += _difference(was or "", is_ or "")
                 case _:
                     said = f"the {what} of {name} was {was or 'another'} and is {is_ or 'another'}"
             undo = "install that version" if what == "version" else "go back to what it was"
             raise LockError(f"{said}: {undo}, or freeze the model anew with `collage freeze`")
+
+
+def _difference(was: str, is_: str) -> str:
+    """The first line in which two texts differ, to be read after what differs."""
+    lines = zip_longest(was.splitlines(), is_.splitlines(), fillvalue="")
+    before, now = next(((one, other) for one, other in lines if one != other), ("", ""))
+    return f" (`{before.strip()}` then, `{now.strip()}` now)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,20 +3,25 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cache
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 from collage_dsl.backends.base import Backend, LibraryBackend, Placement
-from collage_dsl.backends.registry import Absent, known
+from collage_dsl.backends.registry import Absent, UnknownBackend, known
 from collage_dsl.cost import (
     Copies,
     Cost,
+    CostError,
     CostFunction,
     CostSources,
+    SourceError,
     Sources,
+    StoreError,
+    TableError,
     check_sources,
 )
-from collage_dsl.cost.store import default_store_path
+from collage_dsl.cost.store import DamagedStoreError, ExchangeError, default_store_path
 from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
 from collage_dsl.engine.costs import Pricing
@@ -42,10 +47,11 @@ from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.realization.generators import offer_code_generator
 from collage_dsl.realization.partition import module_pass, partition
 from collage_dsl.rules import FusionSpec
-from collage_dsl.rules.predicate import Lookup
+from collage_dsl.rules.predicate import Lookup, PredicateError
 from collage_dsl.rules.spec import Refusal
 from collage_dsl.search import Plan
 from collage_dsl.search.partial import as_far_as_possible, without_left_alone
+from collage_dsl.targets.attach import TargetError
 from collage_dsl.targets.default import default_target
 from collage_dsl.targets.gather import current_targets
 
@@ -93,6 +99,7 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
     fixed = None if targets is None else steps_for(targets)
     if cost is not None:
         check_sources(cost)
+    _check_sizes(sizes or {})
     path = Path(store) if store is not None else default_store_path()
     tuned = TuningOptions(records).path(path)
 
@@ -108,7 +115,20 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
             given = () if cost is None else pricing.sources(cost).sources
             return steps.run(module, Sources([*given, pricing.measured()]), pricing)
 
-    return module_pass(rewrite, "CollagePartition")
+    return module_pass(rewrite, "CollagePartition", _ERRORS)
+
+
+def _check_sizes(sizes: Sizes) -> None:
+    for name, size in sizes.items():
+        if not isinstance(size, Integral) or size < 0:
+            raise ValueError(f"`{name}` is measured at one size, a whole number, not at {size!r}")
+
+
+_ERRORS = (
+    *(CostError, PredicateError, SourceError, TableError, TargetError, UnknownBackend),
+    *(DamagedStoreError, ExchangeError, StoreError),
+)
+"""What the pass raises where it was given something wrong."""
 
 
 class _Steps:

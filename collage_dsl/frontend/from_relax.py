@@ -488,6 +488,8 @@ def operator_of(name: str, call: Any) -> str:
 
 @cache
 def _is_pure(op: str) -> bool:
+    if op.startswith(("builtin.alloc_", "memory.", "vm.")):
+        return False  # each call gives other memory, whatever TVM says
     pure = tvm.ir.Op.get("relax." + op).get_attr("FPurity")
     return pure is None or bool(pure)
 

@@ -1,6 +1,6 @@
 """Code of library kernels: TVM's `RunCodegen` with the code generators of our backends."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,9 +26,10 @@ def with_library_code(module: tvm.IRModule, backends: Sequence[Backend]) -> tvm.
     nobody makes the code of one.
     """
     plain = _with_plain_sizes(module)
+    callers = _callers(plain)
     with _code_generators(plain, backends):
-        made = relax.transform.RunCodegen(entry_functions=_callers(plain))(plain)
-    return returning(_with_weights_once(made))
+        made = relax.transform.RunCodegen(entry_functions=callers)(_apart(plain, callers))
+    return returning(_with_weights_once(_together(made)))
 
 
 def _with_weights_once(module: tvm.IRModule) -> tvm.IRModule:
@@ -70,6 +71,54 @@ def _with_plain_sizes(module: tvm.IRModule) -> tvm.IRModule:
         for var, each in module.functions_items()
     }
     return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+
+
+_CALLED = "collage.called."
+"""The prefix of the names by which functions are called while `RunCodegen` runs."""
+
+
+def _apart(module: tvm.IRModule, names: Sequence[str]) -> tvm.IRModule:
+    """
+    `module` in which the functions with these names are called as if they were outside of it.
+    `RunCodegen` enters each function that is called, and never ends where one calls itself.
+    """
+
+    def apart(call: Any) -> Any:
+        if not isinstance(call.op, tvm.ir.GlobalVar) or call.op.name_hint not in names:
+            return call
+        callee = relax.ExternFunc(_CALLED + str(call.op.name_hint))
+        return _calling(callee, call, [call.ty])
+
+    return _with_calls(module, apart)
+
+
+def _together(module: tvm.IRModule) -> tvm.IRModule:
+    """`module` with what `_apart` has changed as it was."""
+
+    def together(call: Any) -> Any:
+        name = str(call.op.global_symbol) if isinstance(call.op, relax.ExternFunc) else ""
+        if not name.startswith(_CALLED):
+            return call
+        return _calling(module.get_global_var(name.removeprefix(_CALLED)), call)
+
+    return _with_calls(module, together)
+
+
+def _with_calls(module: tvm.IRModule, change: Callable[[Any], Any]) -> tvm.IRModule:
+    functions = {
+        var: tvm_ffi.structural_map(each, (tvm.ir.Call, change))
+        if isinstance(each, relax.Function)
+        else each
+        for var, each in module.functions_items()
+    }
+    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+
+
+def _calling(callee: Any, call: Any, types: Sequence[Any] = ()) -> Any:
+    """`call` of `callee`."""
+    made = relax.Call(callee, call.args, call.attrs, types or None, call.span)
+    relax.expr._update_type(made, call.ty)
+    return made
 
 
 @contextmanager

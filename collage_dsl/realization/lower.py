@@ -26,11 +26,7 @@ from collage_dsl.realization.place import BACKEND, TARGET
 from collage_dsl.realization.plain_buffers import with_plain_buffers
 from collage_dsl.realization.specialize import specialized
 
-_FUSE = (
-    relax.transform.AnnotateTIROpPattern,
-    relax.transform.FuseOps,
-    relax.transform.FuseTIR,
-)
+_FUSE_OPS = (relax.transform.AnnotateTIROpPattern, relax.transform.FuseOps)
 
 _TO_CALLS = (
     relax.transform.RewriteDataflowReshape,
@@ -94,6 +90,19 @@ def _with_planned_memory(module: tvm.IRModule) -> tvm.IRModule:
         if isinstance(function, relax.Function) and _has_branches(function):
             planned[var] = function
     return planned
+
+
+def _without_bare_projections(module: tvm.IRModule) -> tvm.IRModule:
+    """
+    `module` in which a function that calls nothing is an ordinary one. `FuseOps` of TVM 0.27 makes
+    a primitive function of the projections of a tuple in a tuple, and `FuseTIR` refuses it.
+    """
+    for var, function in module.functions_items():
+        if isinstance(function, relax.Function) and (function.attrs or {}).get("Primitive"):
+            bindings = (each for block in function.body.blocks for each in block.bindings)
+            if not any(isinstance(each.value, tvm.ir.Call) for each in bindings):
+                module[var] = function.without_attr("Primitive")
+    return module
 
 
 def _has_branches(function: Any) -> bool:
@@ -161,9 +170,11 @@ def fused(
     marks = dict(marks_of(module, backends))
     before = {var.name_hint for var, each in module.functions_items() if is_prim_func(each)}
     module = with_library_code(module, backends)
+    module = relax.transform.LambdaLift()(module)  # the VM has no functions inside of functions
     module = relax.backend.DispatchSampling()(module)
     module = relax.backend.DispatchSortScan()(module)  # LegalizeOps leaves sort, topk, cumsum
     module = specialized(with_plain_buffers(legalized(module, before), before))
-    module = _in_turn(_FUSE, module)
+    module = _without_bare_projections(_in_turn(_FUSE_OPS, module))
+    module = relax.transform.FuseTIR()(module)
     module = with_own_functions(module)
     return module, {**dict(inherited_marks(module, backends)), **marks}, before

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from collage_dsl.backends.registry import BackendOf
@@ -152,8 +153,17 @@ def partition(
     return _Partitioner(module, choose, backend_of, default).run()
 
 
-def module_pass(rewrite: Callable[[tvm.IRModule], tvm.IRModule], name: str) -> Any:
-    """`rewrite` as a pass of TVM."""
+def module_pass(
+    rewrite: Callable[[tvm.IRModule], tvm.IRModule],
+    name: str,
+    errors: Sequence[type[Exception]] = (),
+) -> Any:
+    """
+    `rewrite` as a pass of TVM, which keeps the classes `errors` of what `rewrite` raises. What it
+    raises of other classes of ours is a `RuntimeError`.
+    """
+    for error in errors:
+        tvm_ffi.error.register_error(error)
 
     def transform(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
         return rewrite(module)

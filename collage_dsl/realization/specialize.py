@@ -16,7 +16,9 @@ def specialized(module: tvm.IRModule) -> tvm.IRModule:
     """
     `module` in which native kernels call PrimFuncs whose dimensions are those of the call.
 
-    FuseTIR of TVM 0.27 refuses a PrimFunc of any size that takes what the kernel itself has made.
+    FuseTIR of TVM 0.27 refuses a PrimFunc of any size that takes what the kernel itself has made,
+    unless its sizes in the call are names too, each another one. Numbers and formulas, such as
+    `n * 2`, it refuses. It also refuses numbers of 32 bits, as `T.Buffer((4, 8), "float32")` has.
     """
     functions = dict(module.functions_items())
     taken = {str(var.name_hint) for var in functions}
@@ -26,7 +28,7 @@ def specialized(module: tvm.IRModule) -> tvm.IRModule:
             return expr
         callee = expr.args[0]
         sizes = dict(_sizes(functions[callee], expr))
-        if not sizes:
+        if _is_renaming(sizes) and not _has_short_sizes(functions[callee]):
             return expr
         own = tvm.ir.GlobalVar(unique(str(callee.name_hint), taken))
         relax.expr._update_type(own, callee.ty)
@@ -43,15 +45,47 @@ def specialized(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def _sizes(function: Any, call: Any) -> Iterator[tuple[int, Any]]:
-    """The numbers that the dimensions of a PrimFunc are in a call, by the hash of their names."""
+    """What the dimensions of a PrimFunc are in a call, by the hash of their names."""
     results = call.ty.fields if isinstance(call.ty, relax.TupleType) else [call.ty]
     types = [*(argument.ty for argument in call.args[1].fields), *results]
     for param, type_ in zip(function.params, types, strict=False):
         if isinstance(type_, relax.TensorType) and isinstance(type_.shape, relax.ShapeExpr):
             for name, size in zip(param.shape, type_.shape.values, strict=True):
-                if isinstance(name, tvm.ir.Var) and isinstance(size, tirx.IntImm):
+                if isinstance(name, tvm.ir.Var):
                     yield hash(name), size
 
 
+def _is_renaming(sizes: Mapping[int, Any]) -> bool:
+    """Whether all that is known of the dimensions is another name for each."""
+    names = {hash(size) for size in sizes.values() if isinstance(size, tvm.ir.Var)}
+    return len(names) == len(sizes)
+
+
+def _has_short_sizes(function: Any) -> bool:
+    types = [each.ty for each in function.params if isinstance(each.ty, tirx.BufferType)]
+    return any(_long(size) is not size for type_ in types for size in type_.shape)
+
+
 def _replaced(function: Any, sizes: Mapping[int, Any]) -> Any:
-    return tvm_ffi.structural_map(function, (tvm.ir.Var, lambda var: sizes.get(hash(var), var)))
+    sized = tvm_ffi.structural_map(function, (tvm.ir.Var, lambda var: sizes.get(hash(var), var)))
+    return tvm_ffi.structural_map(sized, (tirx.BufferType, _with_long_sizes))
+
+
+def _with_long_sizes(buffer: Any) -> Any:
+    return tirx.BufferType(
+        buffer.dtype,
+        buffer.storage_scope,
+        [_long(size) for size in buffer.shape],
+        buffer.strides,
+        _long(buffer.elem_offset),
+        buffer.data_alignment,
+        buffer.offset_factor,
+        buffer.layout,
+        buffer.allocated_addr,
+    )
+
+
+def _long(number: Any) -> Any:
+    """A number of 32 bits as one of 64; anything else as it is."""
+    is_short = isinstance(number, tirx.IntImm) and str(number.ty.dtype) == "int32"
+    return tirx.IntImm("int64", number.value) if is_short else number

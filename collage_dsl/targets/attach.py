@@ -66,13 +66,19 @@ def attach(target: tvm.target.Target | Mapping[str, Any] | str, *specs: FusionSp
     if not specs:
         raise TargetError("no spec is given to attach to the target")
     for spec in specs:
-        if options["kind"] != spec.target.kind:
-            raise TargetError(
-                f"`{spec.name}` is a spec for {spec.target.kind}, the target is {options['kind']}"
-            )
+        _check_spec(spec, options["kind"])
     texts = {_feature(number): to_text(spec) for number, spec in enumerate(specs, 1)}
     others = {name: value for name, value in options.items() if not name.startswith(ATTRIBUTE)}
     return tvm.target.Target({**others, **texts})
+
+
+def _check_spec(spec: FusionSpec, kind: str) -> None:
+    if not isinstance(spec, FusionSpec):
+        raise TargetError(
+            f"a spec is what `load` gives for the name of a target, not a {type(spec).__name__}"
+        )
+    if kind != spec.target.kind:
+        raise TargetError(f"`{spec.name}` is a spec for {spec.target.kind}, the target is {kind}")
 
 
 def _feature(number: int) -> str:
@@ -83,7 +89,8 @@ def _feature(number: int) -> str:
 def extract(target: tvm.target.Target | Mapping[str, Any]) -> FusionSpec | None:
     """
     The spec that `target` carries; None if it carries none. Raises `TargetError` if a plain
-    option has a spec, and `RuleError` if the text is not a spec.
+    option has a spec, or the spec is for another kind of target, and `RuleError` if the text is
+    not a spec.
     """
     specs = extract_all(target)
     if len(specs) > 1:
@@ -94,15 +101,24 @@ def extract(target: tvm.target.Target | Mapping[str, Any]) -> FusionSpec | None:
 def extract_all(target: tvm.target.Target | Mapping[str, Any]) -> tuple[FusionSpec, ...]:
     """The specs that `target` carries, in order. Raises the same errors as `extract`."""
     options = options_of(target)
-    names = takewhile(options.__contains__, map(_feature, count(1)))
-    return tuple(_spec(str(options[name])) for name in names)
+    names = list(takewhile(options.__contains__, map(_feature, count(1))))
+    for name in options:
+        if name.startswith(ATTRIBUTE) and name not in names:
+            raise TargetError(f'the target has "{name}", but no "{_feature(len(names) + 1)}"')
+    return tuple(_spec(options[name], str(options["kind"])) for name in names)
 
 
-def _spec(text: str) -> FusionSpec:
+def _spec(text: object, kind: str) -> FusionSpec:
+    if not isinstance(text, str):
+        raise TargetError(
+            f'"{ATTRIBUTE}" of a target is the text of a spec, not of type {type(text).__name__}'
+        )
     specs = load(text=text, name="fusion_spec of a target")
     if len(specs) != 1:
         raise TargetError(f"the fusion spec of a target has {len(specs)} targets, not one")
-    return next(iter(specs.values()))
+    (spec,) = specs.values()
+    _check_spec(spec, kind)
+    return spec
 
 
 def options_of(target: tvm.target.Target | Mapping[str, Any] | str) -> dict[str, Any]:

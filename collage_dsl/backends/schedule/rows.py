@@ -69,9 +69,11 @@ class RowKernel:
         parts = []
         before: Stage | None = None
         for stage, following in zip(self.group.stages, (*self.group.stages[1:], None), strict=True):
-            size = prod(self.inner) if self._is_whole(stage) else 1
-            local[stage.buffer] = scratch(size, stage.buffer.dtype, stage.buffer.name)
-            if following is not None and self._joins(stage, following):
+            joins = following is not None and self._joins(stage, following)
+            if not joins or self._readers(stage) != [following]:
+                size = prod(self.inner) if self._is_whole(stage) else 1
+                local[stage.buffer] = scratch(size, stage.buffer.dtype, stage.buffer.name)
+            if joins:
                 before = stage
                 continue
             parts.append(self._stage(stage, at, dict(local), before))
@@ -82,10 +84,14 @@ class RowKernel:
         """Whether a stage is computed in the loop of the reduction after it, which reads it."""
         if not self._is_whole(stage) or not following.reduced:
             return False
-        reads = loads(self.context.inlined.expand(following.value))
-        if not any(read.source.same_as(stage.buffer) for read in reads):
+        if following not in self._readers(stage):
             return False
         return self._is_one_line(stage) and self._is_one_line(following)
+
+    def _readers(self, stage: Stage) -> list[Stage]:
+        """The stages of the row that read what a stage computes."""
+        others = (other for other in self.group.stages if other is not stage)
+        return [other for other in others if stage.buffer in self._reads(other)]
 
     def _is_whole(self, stage: Stage) -> bool:
         """Whether the stage has one value for each element of the row, not one for the row."""
@@ -119,16 +125,12 @@ class RowKernel:
         self, stage: Stage, value: Expr, at: list[Expr], position: Expr, local: dict[Buffer, Buffer]
     ) -> Stmt:
         """Keep a value for later stages of the row, and store it if another group reads it."""
-        read_later = any(
-            read.source.same_as(stage.buffer)
-            for other in self.group.stages
-            for read in loads(self.context.inlined.expand(other.value))
-        )
         parts = []
-        if read_later or stage.buffer not in self.context.stored:
+        is_stored = stage.buffer in self.context.stored
+        if stage.buffer in local and (self._readers(stage) or not is_stored):
             parts.append(store(local[stage.buffer], value, position))
             value = load(local[stage.buffer], position)
-        if stage.buffer in self.context.stored:
+        if is_stored:
             parts.append(store(stage.buffer, value, *spread(stage.buffer, at)))
         return sequence(parts)
 
@@ -168,10 +170,14 @@ class RowKernel:
             return self._value(stage, at, split_index(position, self.inner), local)
 
         def onto(buffer: Buffer, place: Expr, position: Expr) -> Stmt:
-            added = store(buffer, combine(load(buffer, place), term(position)), place)
+            added = combine(load(buffer, place), term(position))
             if before is None:
-                return added
-            return sequence([self._element(before, at, position, local), added])
+                return store(buffer, added, place)
+            if before.buffer not in local and before.buffer not in self.context.stored:
+                return store(buffer, self._with_named(before, at, position, local, added), place)
+            return sequence(
+                [self._element(before, at, position, local), store(buffer, added, place)]
+            )
 
         def stretch(start: Expr, count: int) -> Stmt:
             return self._stretch(chains, partial, combine, (start, count), onto)
@@ -187,6 +193,20 @@ class RowKernel:
             index = spread(stage.buffer, at)
             parts.append(store(stage.buffer, load(result, integer(0)), *index))
         return scoped([chains, partial], sequence(parts), "reduce")
+
+    def _with_named(
+        self,
+        stage: Stage,
+        at: list[Expr],
+        position: Expr,
+        local: dict[Buffer, Buffer],
+        value: Expr,
+    ) -> Expr:
+        """`value`, in which a name stands for what `stage` computes at the same position."""
+        computed = self._value(stage, at, split_index(position, self.inner), local)
+        name = tirx.Var("v", computed.ty.dtype)
+        named = replace_loads(value, lambda r: name if r.source.same_as(stage.buffer) else r)
+        return tirx.Let(name, computed, named)
 
     def _combiner(self, stage: Stage) -> Callable[[Expr, Expr], Expr]:
         """How the terms are combined. The maximum of a softmax need not keep NaN: its sum does."""
