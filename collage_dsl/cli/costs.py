@@ -18,11 +18,12 @@ from collage_dsl.cli.output import show, write
 from collage_dsl.cost import CostStore, Infeasible, Known, Measurement
 from collage_dsl.cost.analytic import Rates
 from collage_dsl.cost.damage import file_number
+from collage_dsl.cost.database import DamagedStoreError
 from collage_dsl.cost.exchange import document_of, exported, read
 from collage_dsl.cost.expiry import expiry, now
 from collage_dsl.cost.measurement import CODE, OWN, text_of_date
 from collage_dsl.cost.spread import Spread
-from collage_dsl.cost.store import DamagedStoreError, default_store_path, is_ours
+from collage_dsl.cost.store import default_store_path
 from collage_dsl.measuring.timing import cpu_name
 from collage_dsl.printable import json_text
 from collage_dsl.report.text import seconds, table
@@ -136,7 +137,7 @@ def verify_costs(store: Path | None, *, repairs: bool) -> int:
         with CostStore(path, repairs=False) as costs:
             faults, count = costs.faults(), len(costs)
     except DamagedStoreError as error:
-        if not is_ours(path):
+        if not CostStore.kind.begins(path):
             raise
         faults, count = [str(error.__cause__ or error)], 0
     if not faults:
