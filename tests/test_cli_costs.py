@@ -274,7 +274,7 @@ def test_a_store_that_is_not_there_is_not_made(command: str, tmp_path: Path) -> 
     assert_one_message(done, 2, f"there is no file {path}")
     assert not path.exists()
     of_folder = collage("costs", *command.split(), "--store", tmp_path)
-    assert_one_message(of_folder, 2, f"{tmp_path} is a folder, not a file")
+    assert_one_message(of_folder, 2, f"cannot read {tmp_path}: it is a folder")
 
 
 def test_what_was_measured_says_what_it_depends_on(tmp_path: Path) -> None:

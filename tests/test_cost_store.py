@@ -373,6 +373,20 @@ def test_one_of_two_users_sets_a_damaged_store_aside(tmp_path: Path) -> None:
         assert other.get("new", "context") == 2.0
 
 
+def test_a_link_to_a_damaged_store_remains_a_link(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    path, real = tmp_path / "costs.sqlite", tmp_path / "kept" / "real.sqlite"
+    path.symlink_to(real)
+    with CostStore(path) as store:
+        store.put(Measurement(*KEY, "nn.relu", 1.0))
+        with pytest.warns(StoreWarning, match=r"it is .*kept/real\.sqlite\.damaged-"):
+            store.repair("by hand")
+        assert store.get(*KEY) == 1.0
+
+    assert path.readlink() == real
+    assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["costs.sqlite"]
+
+
 def test_what_a_store_knows_by_context(tmp_path: Path) -> None:
     with CostStore(tmp_path / "costs.sqlite") as store:
         store.add([Context("c0", "machine", "llvm"), Context("c2")], measurements(5))

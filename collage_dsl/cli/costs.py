@@ -26,6 +26,7 @@ from collage_dsl.cost.spread import Spread
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.measuring.timing import cpu_name
 from collage_dsl.printable import json_text
+from collage_dsl.reading import other_than_file
 from collage_dsl.report.text import seconds, table
 from collage_dsl.scratch import replacement
 
@@ -201,8 +202,8 @@ def _opened(store: Path | None) -> CostStore:
 
 def _existing(path: Path) -> Path:
     if not path.is_file():
-        said = f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}"
-        raise CommandError(said)
+        other = other_than_file(path)
+        raise CommandError(f"cannot read {path}: {other}" if other else f"there is no file {path}")
     return path
 
 

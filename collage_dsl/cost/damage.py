@@ -72,8 +72,10 @@ def file_number(path: Path) -> int:
 def set_aside(path: Path, number: int, make: Make) -> Path | None:
     """
     Rename the file at `path`, and put one there that `make` writes of what can be read. The new
-    name; None where another process has done so since the file had this `number`.
+    name; None where another process has done so since the file had this `number`. A link remains a
+    link.
     """
+    path = path.resolve()
     with _alone_in(path.parent), scratch_folder(path.parent) as scratch:
         if file_number(path) != number:
             return None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Self, TypeVar
 
 from collage_dsl.cost.damage import Damaged, file_number, is_store, set_aside
-from collage_dsl.reading import cause_of
+from collage_dsl.reading import cause_of, other_than_file
 
 _Result = TypeVar("_Result")
 
@@ -107,6 +107,8 @@ class Database(ABC):
 
     def _open(self) -> None:
         try:
+            if other := other_than_file(self.path):
+                raise OSError(None, other)
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
             self._file = file_number(self.path)
