@@ -13,9 +13,6 @@ WRONG = 1
 CANNOT = 2
 """Exit code: the command could not run."""
 
-INTERRUPTED = 130
-"""Exit code: the command was interrupted from the keyboard (SIGINT), as shells report it."""
-
 _GIVEN = {
     "DamagedFolderError",
     "ExchangeError",
