@@ -1,5 +1,6 @@
 """An SQLite file that several processes may use at once, and that is repaired where damaged."""
 
+import os
 import sqlite3
 import warnings
 from abc import ABC, abstractmethod
@@ -105,12 +106,20 @@ class Database(ABC):
         """Whether a file without an application id can be used: it has nothing yet."""
         return not self._run("SELECT 1 FROM sqlite_master")
 
+    @property
+    def _is_read_only(self) -> bool:
+        """Whether this process may read the file, but not write it or make files beside it."""
+        paths = self.path, self.path.parent
+        return self.path.is_file() and not all(os.access(each, os.W_OK) for each in paths)
+
     def _open(self) -> None:
         try:
             if other := other_than_file(self.path):
                 raise OSError(None, other)
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
+            self._connection = sqlite3.connect(
+                _address(self.path, self._is_read_only), timeout=30, isolation_level=None, uri=True
+            )
             self._file = file_number(self.path)
         except (OSError, sqlite3.Error) as error:
             said = f"cannot open the {self.kind.name} {self.path}: {cause_of(error)}"
@@ -129,7 +138,8 @@ class Database(ABC):
                 f"the {self.kind.name} {self.path} was written by a newer version of collage_dsl; "
                 f"use another with {self.kind.option}"
             )
-        self._run("PRAGMA journal_mode = WAL")
+        if not self._is_read_only:
+            self._run("PRAGMA journal_mode = WAL")
         if version < self.kind.version:
             self._run("BEGIN IMMEDIATE")
             self._create()
@@ -161,6 +171,9 @@ class Database(ABC):
                 folder = self.path.absolute().parent
                 advice = f"is the disk of {folder} full? Name another file with {self.kind.option}"
                 raise StoreError(f"{self._cannot_use()}: {error}; {advice}") from error
+            if code == sqlite3.SQLITE_READONLY:
+                said = f"it cannot be written here; name another with {self.kind.option}"
+                raise StoreError(f"{self._cannot_use()}: {said}") from error
             kind = DamagedStoreError if code in (0, *_DAMAGE) else StoreError
             raise kind(f"{self._cannot_use()}: {error}; {self._other}") from error
         except UnicodeDecodeError as error:
@@ -172,3 +185,14 @@ class Database(ABC):
     @property
     def _other(self) -> str:
         return f"move the file away, or name another with {self.kind.option}"
+
+
+def _address(path: Path, is_read_only: bool) -> str:
+    """
+    How SQLite opens the file at `path`. If that is read-only, so is the file that SQLite makes for
+    several processes: it is told to do without, unless there is one.
+    """
+    address = path.absolute().as_uri()
+    if not is_read_only:
+        return address
+    return f"{address}?mode=ro" + "&immutable=1" * (not Path(f"{path}-wal").exists())
