@@ -20,6 +20,15 @@ def content_of(path: str | Path, most: int) -> bytes:
         return file.read(most)
 
 
+def other_than_file(path: Path) -> str:
+    """What is at `path` in place of a file; empty for a file, and if nothing is there."""
+    if path.is_file() or not path.exists():
+        return ""
+    if path.is_dir():
+        return "it is a folder"
+    return "it is a pipe" if path.is_fifo() else "it is a device or a socket, not a file"
+
+
 def cause_of(error: Exception) -> str:
     """Why a file cannot be read or opened, without the path, which a message names already."""
     return (isinstance(error, OSError) and error.strerror) or str(error)

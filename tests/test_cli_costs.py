@@ -1,8 +1,12 @@
 """`collage costs`: look at a store, take costs from one to another, forget them, find damage."""
 
 import json
+import os
 import re
 import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,7 +15,7 @@ import pytest
 
 from collage_dsl.cost import Context, CostStore, Infeasible, Measurement, Refusal, Spread
 from collage_dsl.measuring.timing import cpu_name
-from tests.commands import assert_one_message, collage
+from tests.commands import Done, assert_one_message, collage
 from tests.models import small_convolution
 
 ELSEWHERE = Context("there", "Z80", "llvm", "{}", '{"TVM itself": "0.1"}', '{"runs": "rarely"}')
@@ -274,7 +278,41 @@ def test_a_store_that_is_not_there_is_not_made(command: str, tmp_path: Path) -> 
     assert_one_message(done, 2, f"there is no file {path}")
     assert not path.exists()
     of_folder = collage("costs", *command.split(), "--store", tmp_path)
-    assert_one_message(of_folder, 2, f"{tmp_path} is a folder, not a file")
+    assert_one_message(of_folder, 2, f"cannot read {tmp_path}: it is a folder")
+
+
+@pytest.fixture
+def read_only(store: Path) -> Iterator[Path]:
+    folder = store.parent
+    for path, mode in ((store, 0o444), (folder, 0o555)):
+        path.chmod(mode)
+    yield store
+    folder.chmod(0o755)
+
+
+def unprivileged(*arguments: object) -> Done:
+    """What a user may do who is not root."""
+    drop = ("setpriv", "--inh-caps=-all", "--bounding-set=-all") if os.geteuid() == 0 else ()
+    command = [*drop, sys.executable, "-m", "collage_dsl.cli.main", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.slow  # it gives up capabilities, which a container may forbid
+def test_a_store_that_cannot_be_written_can_be_read(read_only: Path) -> None:
+    at = ("--store", read_only)
+    expected = collage("costs", "show", "--kernels", *at).out
+    before = read_only.read_bytes()
+
+    assert unprivileged("costs", "show", "--kernels", *at) == Done(0, expected, "")
+    assert unprivileged("costs", "verify", *at).out.endswith("no damage\n")
+    for command in (("prune", "--elsewhere"), ("merge", read_only)):
+        refused = unprivileged("costs", *command, *at)
+        assert_one_message(
+            refused, 2, f"cannot use the cost store {read_only}: it cannot be written"
+        )
+    assert read_only.read_bytes() == before
+    assert list(read_only.parent.iterdir()) == [read_only]
 
 
 def test_what_was_measured_says_what_it_depends_on(tmp_path: Path) -> None:

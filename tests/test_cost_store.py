@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -20,8 +20,8 @@ from collage_dsl.cost import (
     StoreWarning,
     TableError,
 )
-from collage_dsl.cost.damage import _columns, _readable, file_number, set_aside
-from collage_dsl.cost.measurement import refusal_of
+from collage_dsl.cost.damage import Damaged, file_number, set_aside
+from collage_dsl.cost.measurement import CONTEXT, ROW, refusal_of
 from tests.graphs import LIBRARY, candidate, graph_of
 
 KEY = ("kernel", "context")
@@ -190,10 +190,11 @@ def test_a_damaged_store_of_an_old_version_is_read_too(tmp_path: Path) -> None:
         connection.execute(f"PRAGMA application_id = {0x436F6C6C}")
     connection.close()
     with closing(sqlite3.connect(path)) as connection:
-        assert _columns(connection).count("NULL") == 8
-    rows, contexts = _readable(path)
-    assert [row[:4] for row in rows] == [(*KEY, "nn.relu", 1.0)]
-    assert contexts == []
+        old = Damaged(connection)
+        (row,) = old.rows("cost", ROW, key=2)
+        assert row[:4] == (*KEY, "nn.relu", 1.0)
+        assert row.count(None) == 9  # the reason, and the columns of later versions
+        assert old.rows("context", CONTEXT, key=1) == []
 
 
 @pytest.mark.parametrize(
@@ -286,9 +287,9 @@ def test_a_schema_that_is_no_text_is_damage(tmp_path: Path) -> None:
 def test_the_rows_of_a_damaged_store_of_an_older_version_can_be_read(tmp_path: Path) -> None:
     found: list[Sequence[object]] = []
 
-    def make(new: Path, rows: Iterable[Sequence[object]], _: object) -> None:
+    def make(old: Damaged, new: Path) -> None:
         new.touch()
-        found.extend(rows)
+        found.extend(old.rows("cost", ROW, key=2))
 
     path = without_kinds(tmp_path)
     set_aside(path, file_number(path), make)
@@ -370,6 +371,20 @@ def test_one_of_two_users_sets_a_damaged_store_aside(tmp_path: Path) -> None:
 
         assert other.get(*KEY) == 1.0
         assert other.get("new", "context") == 2.0
+
+
+def test_a_link_to_a_damaged_store_remains_a_link(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    path, real = tmp_path / "costs.sqlite", tmp_path / "kept" / "real.sqlite"
+    path.symlink_to(real)
+    with CostStore(path) as store:
+        store.put(Measurement(*KEY, "nn.relu", 1.0))
+        with pytest.warns(StoreWarning, match=r"it is .*kept/real\.sqlite\.damaged-"):
+            store.repair("by hand")
+        assert store.get(*KEY) == 1.0
+
+    assert path.readlink() == real
+    assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["costs.sqlite"]
 
 
 def test_what_a_store_knows_by_context(tmp_path: Path) -> None:

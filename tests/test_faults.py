@@ -456,6 +456,39 @@ def test_a_run_that_is_interrupted_goes_on_where_it_stopped(sandbox: Sandbox, ph
         assert found["reused"] >= 1
 
 
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [
+        (signal.SIGTERM, 143, "terminated"),
+        (signal.SIGHUP, 129, "terminated: the terminal was closed"),
+    ],
+)
+def test_a_run_that_is_terminated_cleans_up(
+    sandbox: Sandbox, number: signal.Signals, code: int, said: str
+) -> None:
+    before = ("env", f"--default-signal={number.value}")
+    with sandbox.start(*PLAN_STORED, before=before) as process:
+        wait_for_line(process, "measuring kernels")
+        wait_for_kernels(sandbox.folder / "store" / "costs.sqlite", 1)
+        process.send_signal(number)
+        _, err = process.communicate()
+
+    assert process.returncode == code, err
+    assert err.splitlines()[-1] == said
+    assert "Traceback" not in err
+    sandbox.wait_for_processes()
+    assert not list((sandbox.folder / "tmp").iterdir())
+
+
+def test_a_run_outlives_its_terminal_if_it_ignores_that_signal(sandbox: Sandbox) -> None:
+    with sandbox.start(*PLAN_STORED, before=("env", "--ignore-signal=HUP")) as process:
+        wait_for_line(process, "measuring kernels")
+        process.send_signal(signal.SIGHUP)
+        _, err = process.communicate()
+
+    assert process.returncode == 0, err
+
+
 def kernels(path: Path) -> int:
     """How many kernels a store has, besides the overheads of calls."""
     if not path.exists():

@@ -30,7 +30,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
 
     assert refusal(path) == f"cannot read `{path}`: there is no such file"
-    assert refusal(tmp_path) == f"cannot read `{tmp_path}`: it is a directory"
+    assert refusal(tmp_path) == f"cannot read `{tmp_path}`: it is a folder"
 
 
 def test_an_empty_file_is_not_a_model(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from collage_dsl.cost import CostStore, StoreError
+from collage_dsl.cost.records import Records
 from collage_dsl.cost.table import CostTable, TableError
 from tests.commands import assert_one_message, collage
 
@@ -65,6 +67,18 @@ def test_a_pipe_is_no_model_and_no_table(tmp_path: Path) -> None:
 
     with pytest.raises(TableError, match="it is a pipe"):
         CostTable.load(path)
+
+
+@pytest.mark.parametrize("database", [CostStore, Records])
+def test_what_is_no_file_is_no_database(
+    tmp_path: Path, database: type[CostStore | Records]
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/zero")
+
+    for path, said in (("", "a folder"), ("pipe", "a pipe"), ("link", "a device or a socket")):
+        with pytest.raises(StoreError, match=f"cannot open .*: it is {said}"):
+            database(tmp_path / path)
 
 
 def test_a_command_that_cannot_read_a_table_says_so(tmp_path: Path) -> None:

@@ -119,6 +119,11 @@ def broken(change: Callable[[dict[str, Any]], object], lock: Path) -> Lock:
     return Lock.model_validate(content)
 
 
+def kernel_of(target: str, lock: dict[str, Any]) -> dict[str, Any]:
+    kernels: list[dict[str, Any]] = lock["plans"][0]["kernels"]
+    return next(each for each in kernels if each["target"] == target)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -150,6 +155,20 @@ def broken(change: Callable[[dict[str, Any]], object], lock: Path) -> Lock:
         (
             lambda lock: lock["plans"][0]["kernels"][0].update(target="nobody"),
             "the lock has kernels that the model does not have: 'nobody'",
+        ),
+        (
+            lambda lock: kernel_of("tvm", lock).update(variants=["none"]),
+            "cannot be built: the backend tvm has no variant none; freeze the model anew",
+        ),
+        (
+            lambda lock: lock["plans"][0]["kernels"][-1].update(variants=["winograd4"]),
+            "a kernel of the lock cannot be built: .*; freeze the model anew",
+        ),
+        (
+            lambda lock: kernel_of("tvm", lock).update(
+                variants=["tuned"], record='["0", "{}", "0", "[]"]'
+            ),
+            "cannot be built: tuned: the record of tuning is for another function; freeze",
         ),
     ],
 )

@@ -143,6 +143,20 @@ def test_a_record_is_one_more_variant_with_a_price_of_its_own(
         assert len(costs) == before + 2
 
 
+def test_a_record_that_was_not_measured_as_a_variant_hides_no_recorded_cost(
+    candidate: CandidateKernel, store: Path, path: Path
+) -> None:
+    with CostStore(store) as costs, Records(path) as records:
+        with MeasuredCost(lambda _: Tvm(), costs, records=records) as cost:
+            ours, variants = cost(candidate), cost.variants(candidate)
+
+        keep(records, candidate, record_of(candidate))
+        with MeasuredCost(lambda _: Tvm(), costs, records=records) as cost:
+            assert cost.recorded(candidate) == ours
+            assert cost.variants(candidate) == variants
+            assert cost.counts.measured == 0
+
+
 def test_a_record_is_sent_to_other_machines(candidate: CandidateKernel) -> None:
     toolchain = replace(TARGET, tune=Tuning(3), record=record_of(candidate))
 
@@ -620,3 +634,5 @@ def test_missing_records_are_said(tmp_path: Path) -> None:
     done = run_collage("records", "show", "--records", tmp_path / "none.sqlite")
 
     assert_one_message(done, 2, "there are no tuning records")
+    done = run_collage("records", "show", "--records", tmp_path)
+    assert_one_message(done, 2, f"cannot read the tuning records {tmp_path}: it is a folder")

@@ -94,7 +94,7 @@ def test_a_damaged_file_is_named_and_set_aside(path: Path) -> None:
     path.write_bytes(content)
 
     with Records(path) as records:
-        with pytest.warns(StoreWarning, match=r"were damaged .* they are .*\.damaged-") as warned:
+        with pytest.warns(StoreWarning, match=r"was damaged .* it is .*\.damaged-") as warned:
             best = records.best(PLACE)
         assert best is None
         records.add(TRIALS)
@@ -112,8 +112,53 @@ def test_a_text_that_is_no_text_is_damage(path: Path) -> None:
         connection.execute("UPDATE trial SET label = CAST(x'ff' AS TEXT)")
     connection.close()
 
-    with Records(path) as records, pytest.warns(StoreWarning, match="were damaged"):
+    with Records(path) as records, pytest.warns(StoreWarning, match="was damaged"):
         assert records.every() == []
+
+
+def test_what_can_be_read_of_damaged_records_is_kept(path: Path) -> None:
+    every = [trial(f"[{i:05}]", 1e-6, replace(PLACE, function=f"{i:016x}")) for i in range(3000)]
+    with Records(path) as records:
+        records.add([*every, *TRIALS])
+    content = bytearray(path.read_bytes())
+    content[40 * 4096 : 41 * 4096] = b"\xff" * 4096
+    path.write_bytes(content)
+
+    with Records(path) as records, pytest.warns(StoreWarning, match="what could be read of it"):
+        kept = records.every()
+
+    assert 2000 < len(kept) < len(every)
+    assert set(kept) <= {*every, *TRIALS}
+    with Records(path) as records:
+        assert records.add(every) == len(every) + len(TRIALS) - len(kept)
+
+
+@pytest.mark.parametrize(
+    "change", ["seconds = -1.0", "seconds = 9e999", "seconds = NULL", "tried_at = 'soon'"]
+)
+def test_a_row_that_is_no_trial_is_damage(path: Path, change: str) -> None:
+    with Records(path) as records:
+        records.add(TRIALS)
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute(f"UPDATE trial SET {change} WHERE trace = '[2]'")
+    connection.close()
+
+    with Records(path, repairs=False) as records, pytest.raises(StoreError, match="no trial"):
+        records.trials(PLACE)
+    with Records(path) as records, pytest.warns(StoreWarning, match="was damaged"):
+        assert records.trials(PLACE) == [TRIALS[0], TRIALS[2]]
+
+
+def test_damaged_records_of_others_are_left_as_they_are(path: Path) -> None:
+    with Records(path) as records:
+        records.add(TRIALS)
+    content = path.read_bytes().replace(b"a processor", b"a processo\xff")
+    path.write_bytes(content)
+
+    with pytest.raises(StoreError, match="cannot use the file of tuning records"):
+        list(read_trials(path))
+    assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 99, b"SQLite format 3\0" + b"x" * 99])
@@ -130,7 +175,7 @@ def test_the_database_of_another_program_is_left_as_it_is(path: Path) -> None:
         connection.execute("CREATE TABLE t (x)")
     before = path.read_bytes()
 
-    with pytest.raises(StoreError, match="has no tuning records"):
+    with pytest.raises(StoreError, match="another program's"):
         Records(path)
     assert path.read_bytes() == before
 
@@ -141,7 +186,7 @@ def test_records_of_a_newer_version_are_refused(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 99")
 
-    with pytest.raises(StoreError, match="of a newer collage_dsl"):
+    with pytest.raises(StoreError, match="a newer version"):
         Records(path)
 
 

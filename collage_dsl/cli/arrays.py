@@ -9,17 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from collage_dsl.cli.failure import CommandError, writing
+from collage_dsl.cli.failure import writing
+from collage_dsl.reading import cause_of, other_than_file
 from collage_dsl.scratch import replacement
 
 Array = np.ndarray[Any, Any]
 
 
+class ArraysError(Exception):
+    """A file of arrays cannot be read, is damaged, or is something else."""
+
+
 def read_arrays(path: Path) -> dict[str, Array]:
-    """Raises `CommandError` where `path` is no whole file of arrays."""
+    """Raises `ArraysError` where `path` is no whole file of arrays."""
     try:
-        if path.exists() and not path.is_file():
-            raise ValueError("it is not a file")
+        if other := other_than_file(path):
+            raise OSError(None, other)
         if path.exists() and not zipfile.is_zipfile(path):
             raise ValueError("it is not a whole file as numpy.savez(FILE, NAME=ARRAY) writes it")
         _check_sizes(path)
@@ -30,8 +35,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
             raise ValueError(f"`{strange[0]}` in it is not an array")
         return found
     except _UNREADABLE as error:
-        reason = getattr(error, "strerror", None) or error
-        raise CommandError(f"cannot read inputs from {path}: {reason}") from error
+        raise ArraysError(f"cannot read inputs from {path}: {cause_of(error)}") from error
 
 
 _UNREADABLE = (

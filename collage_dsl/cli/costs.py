@@ -18,13 +18,15 @@ from collage_dsl.cli.output import show, write
 from collage_dsl.cost import CostStore, Infeasible, Known, Measurement
 from collage_dsl.cost.analytic import Rates
 from collage_dsl.cost.damage import file_number
+from collage_dsl.cost.database import DamagedStoreError
 from collage_dsl.cost.exchange import document_of, exported, read
 from collage_dsl.cost.expiry import expiry, now
 from collage_dsl.cost.measurement import CODE, OWN, text_of_date
 from collage_dsl.cost.spread import Spread
-from collage_dsl.cost.store import DamagedStoreError, default_store_path, is_ours
+from collage_dsl.cost.store import default_store_path
 from collage_dsl.measuring.timing import cpu_name
 from collage_dsl.printable import json_text
+from collage_dsl.reading import other_than_file
 from collage_dsl.report.text import seconds, table
 from collage_dsl.scratch import replacement
 
@@ -136,7 +138,7 @@ def verify_costs(store: Path | None, *, repairs: bool) -> int:
         with CostStore(path, repairs=False) as costs:
             faults, count = costs.faults(), len(costs)
     except DamagedStoreError as error:
-        if not is_ours(path):
+        if not CostStore.kind.begins(path):
             raise
         faults, count = [str(error.__cause__ or error)], 0
     if not faults:
@@ -200,8 +202,8 @@ def _opened(store: Path | None) -> CostStore:
 
 def _existing(path: Path) -> Path:
     if not path.is_file():
-        said = f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}"
-        raise CommandError(said)
+        other = other_than_file(path)
+        raise CommandError(f"cannot read {path}: {other}" if other else f"there is no file {path}")
     return path
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collage_dsl.printable import printable
+from collage_dsl.reading import cause_of
 
 WRONG = 1
 """Exit code: something is wrong in the given files."""
@@ -13,10 +14,8 @@ WRONG = 1
 CANNOT = 2
 """Exit code: the command could not run."""
 
-INTERRUPTED = 130
-"""Exit code: the command was interrupted from the keyboard (SIGINT), as shells report it."""
-
 _GIVEN = {
+    "ArraysError",
     "DamagedFolderError",
     "ExchangeError",
     "FormError",
@@ -55,7 +54,7 @@ _ENVIRONMENT = {
     "UnreadableModelError",
 }
 
-_READ_FROM_FILES = {"LockError", "TableError"}
+_READ_FROM_FILES = {"ArraysError", "LockError", "TableError"}
 """Exceptions about given files whose cause says if the file cannot be read at all."""
 
 _OF_LINES = {"CompileError", "UncoveredError"}
@@ -103,7 +102,8 @@ def explained(error: Exception) -> Failure:
     if isinstance(error, MemoryError):
         return Failure("error: there is not enough memory", CANNOT)
     if isinstance(error, OSError):
-        return Failure(f"error: {printable(str(error))}", CANNOT)
+        at = f"cannot use {error.filename}: " if error.filename else ""
+        return Failure(f"error: {printable(at + cause_of(error))}", CANNOT)
     first = printable((str(error).strip().splitlines() or [""])[0])
     return Failure(
         f"internal error: {type(error).__name__}: {first}\n"

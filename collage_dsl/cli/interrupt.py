@@ -1,4 +1,4 @@
-"""End a command soon after it was interrupted from the keyboard, whatever it is doing."""
+"""End a command soon after a signal asked for that, whatever it is doing."""
 
 import os
 import signal
@@ -6,8 +6,15 @@ import time
 from threading import Lock, Thread
 from typing import Self
 
-from collage_dsl.cli.failure import INTERRUPTED
 from collage_dsl.cli.output import tell
+
+_SAID = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "terminated",
+    signal.SIGHUP: "terminated: the terminal was closed",
+}
+SIGNALS = tuple(_SAID)
+"""What ends a command: an interrupt from the keyboard, `kill`, and the end of its terminal."""
 
 _GRACE = 0.5
 """The seconds that a command has to end by itself."""
@@ -15,7 +22,8 @@ _GRACE = 0.5
 
 class Interrupt:
     """
-    Ends this process at most a moment after a SIGINT in the `with` block.
+    Ends this process at most a moment after one of `SIGNALS` in the `with` block, unless it ignores
+    that signal.
 
     Python raises `KeyboardInterrupt` only when the main thread runs Python code again, which a
     library can delay for a long time. Another thread waits for that, but not for long.
@@ -23,41 +31,54 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.happened = False
+        self._signal = signal.SIGINT
         self._unsaid = Lock()
+
+    @property
+    def code(self) -> int:
+        """The exit code, as shells report it for a process that the signal has ended."""
+        return 128 + self._signal
 
     def __enter__(self) -> Self:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
         self._before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        # A library may turn the exception into another before the thread has noted the signal.
-        self._handler = signal.getsignal(signal.SIGINT)
-        if self._handler is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._raise)
+        found = {each: signal.getsignal(each) for each in SIGNALS}
+        usual = signal.SIG_DFL, signal.default_int_handler
+        self._handlers = {each: handler for each, handler in found.items() if handler in usual}
+        for each in self._handlers:
+            # A library may turn the exception into another before the thread has noted the signal.
+            signal.signal(each, self._raise)
         Thread(target=self._wait, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._handler is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._handler)
+        for each, handler in self._handlers.items():
+            signal.signal(each, handler)
         signal.set_wakeup_fd(self._before)
         os.close(self._writer)
 
-    def _raise(self, *_: object) -> None:
-        self.happened = True
+    def _raise(self, number: int, _: object) -> None:
+        self._note(number)
         raise KeyboardInterrupt
+
+    def _note(self, number: int) -> None:
+        if not self.happened:
+            self._signal = signal.Signals(number)
+        self.happened = True
 
     def say(self) -> None:
         """Tell the user, once."""
         if self._unsaid.acquire(blocking=False):
-            tell("interrupted")
+            tell(_SAID[self._signal])
 
     def _wait(self) -> None:
         with open(self._reader, "rb", buffering=0) as numbers:
-            while (number := numbers.read(1)) and number[0] != signal.SIGINT:
+            while (number := numbers.read(1)) and number[0] not in self._handlers:
                 pass
         if not number:
             return
-        self.happened = True
+        self._note(number[0])
         time.sleep(_GRACE)
         self.say()
-        os._exit(INTERRUPTED)
+        os._exit(self.code)

@@ -15,9 +15,9 @@ from typing import Any
 import click
 
 from collage_dsl.cli import parameters
-from collage_dsl.cli.failure import CANNOT, INTERRUPTED, explained
+from collage_dsl.cli.failure import CANNOT, explained
 from collage_dsl.cli.formats import FAIL_LEVELS
-from collage_dsl.cli.interrupt import Interrupt
+from collage_dsl.cli.interrupt import SIGNALS, Interrupt
 from collage_dsl.cli.output import ReaderGoneError, flush, open_standard_streams, tell
 from collage_dsl.cli.warned import show_ours
 from collage_dsl.printable import printable
@@ -701,7 +701,8 @@ def main() -> None:
     open_standard_streams()
     show_ours()
     # What remains when Python ends is to clean up.
-    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    for each in SIGNALS:
+        atexit.register(signal.signal, each, signal.SIG_IGN)
     with Interrupt() as interrupt:
         code = _code(interrupt)
     sys.exit(code)
@@ -718,13 +719,13 @@ def _code(interrupt: Interrupt) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         interrupt.say()
-        return INTERRUPTED
+        return interrupt.code
     except ReaderGoneError:
         return CANNOT
     except Exception as error:
         if interrupt.happened:  # A library may turn a KeyboardInterrupt into another exception.
             interrupt.say()
-            return INTERRUPTED
+            return interrupt.code
         failure = explained(error)
         tell(format_exc() if "--traceback" in sys.argv else failure.message)
         return failure.code

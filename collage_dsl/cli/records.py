@@ -8,6 +8,7 @@ from collage_dsl.cli.models import answer
 from collage_dsl.cli.output import show
 from collage_dsl.cost.records import Records, export_trials, read_trials, records_path
 from collage_dsl.printable import printable
+from collage_dsl.reading import other_than_file
 from collage_dsl.report.tuning import records_document, records_text
 
 
@@ -45,7 +46,9 @@ def merge_records(records: Path | None, files: Sequence[Path]) -> None:
 
 def _existing(path: Path) -> Path:
     if not path.is_file():
-        raise CommandError(f"there are no tuning records {path}")
+        other = other_than_file(path)
+        said = f"cannot read the tuning records {path}: {other}"
+        raise CommandError(said if other else f"there are no tuning records {path}")
     return path
 
 

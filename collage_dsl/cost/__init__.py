@@ -10,6 +10,7 @@ from collage_dsl.cost.cost import (
     Variant,
     cheapest,
 )
+from collage_dsl.cost.database import StoreError, StoreWarning
 from collage_dsl.cost.measurement import Context, Known, Measurement
 from collage_dsl.cost.peak import Peak
 from collage_dsl.cost.sources import (
@@ -27,7 +28,7 @@ from collage_dsl.cost.sources import (
     only,
 )
 from collage_dsl.cost.spread import Spread
-from collage_dsl.cost.store import CostStore, StoreError, StoreWarning
+from collage_dsl.cost.store import CostStore
 from collage_dsl.cost.table import CostTable, TableError
 
 __all__ = [

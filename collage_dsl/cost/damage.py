@@ -1,28 +1,61 @@
-"""Set a damaged store of costs aside, and take what can be read of it into a new one."""
+"""Set a damaged database aside, and take what can be read of it into a new one."""
 
 import fcntl
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
 
-from collage_dsl.cost.measurement import ROW, Context, context_of
 from collage_dsl.scratch import scratch_folder
 
 _MAGIC = b"SQLite format 3\0"
 _APPLICATION_AT = 68
 """Where the application id is in the file, in four bytes."""
 
-Rows = Iterable[Sequence[object]]
-Make = Callable[[Path, Rows, Iterable[Context]], None]
-"""Writes a store of these rows and contexts."""
+Row = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A damaged database, of which something may be read."""
+
+    connection: sqlite3.Connection
+
+    def rows(self, table: str, columns: str, key: int) -> list[Row]:
+        """
+        The rows of a table that can be read. The first `key` columns, by which the table is
+        ordered, tell rows apart. Nothing is in place of the columns that an older version lacks.
+        """
+        known = {row[1] for row in self._read(f"PRAGMA table_info({table})")}
+        names = columns.split(", ")
+        wanted = ", ".join(name if name in known else f"NULL AS {name}" for name in names)
+        found: dict[Row, Row] = {}
+        # From both ends, up to what is damaged.
+        for order in ("ASC", "DESC"):
+            statement = f"SELECT {wanted} FROM {table} ORDER BY {names[0]} {order}"
+            found |= {row[:key]: row for row in self._read(statement) if None not in row[:key]}
+        return list(found.values())
+
+    def _read(self, statement: str) -> Iterator[Row]:
+        """The rows before the first that cannot be read, without those with a text that is none."""
+        try:
+            for row in self.connection.execute(statement):
+                if not any(_is_broken(field) for field in row):
+                    yield row
+        except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter in a message of SQLite
+            return
+
+
+Make = Callable[[Damaged, Path], None]
+"""Writes a file of what can be read of a damaged one."""
 
 
 def is_store(path: Path, application: int) -> bool:
-    """Whether the file begins as a store of ours does, whatever follows."""
+    """Whether the file begins as a database of this application does, whatever follows."""
     try:
         with path.open("rb") as file:
             header = file.read(_APPLICATION_AT + 4)
@@ -38,14 +71,17 @@ def file_number(path: Path) -> int:
 
 def set_aside(path: Path, number: int, make: Make) -> Path | None:
     """
-    Rename the store at `path`, and put one there that `make` writes of what can be read. The new
-    name; None where another process has done so since the store had this `number`.
+    Rename the file at `path`, and put one there that `make` writes of what can be read. The new
+    name; None where another process has done so since the file had this `number`. A link remains a
+    link.
     """
+    path = path.resolve()
     with _alone_in(path.parent), scratch_folder(path.parent) as scratch:
         if file_number(path) != number:
             return None
         new = scratch / path.name
-        make(new, *_readable(path))
+        with _opened(path) as old:
+            make(old, new)
         aside = _unused(path)
         log = path.with_name(f"{path.name}-wal")
         if log.exists() and log.stat().st_size:
@@ -76,37 +112,11 @@ def _alone_in(folder: Path) -> Iterator[None]:
         os.close(opened)
 
 
-def _readable(path: Path) -> tuple[list[Sequence[object]], list[Context]]:
-    """The rows that can be read, and the contexts."""
-    found: dict[tuple[object, object], Sequence[object]] = {}
-    contexts: dict[str, Context] = {}
+@contextmanager
+def _opened(path: Path) -> Iterator[Damaged]:
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
         connection.text_factory = _text
-        wanted = _columns(connection)
-        # From both ends, up to what is damaged.
-        for order in ("ASC", "DESC"):
-            for row in _rows(connection, f"SELECT {wanted} FROM cost ORDER BY kernel {order}"):
-                found[row[0], row[1]] = row
-        for row in _rows(connection, "SELECT * FROM context"):
-            if found_context := context_of(row):
-                contexts[found_context.key] = found_context
-    return list(found.values()), list(contexts.values())
-
-
-def _columns(connection: sqlite3.Connection) -> str:
-    """The columns of a measurement, with nothing in place of those that an older version lacks."""
-    known = {row[1] for row in _rows(connection, "PRAGMA table_info(cost)")}
-    return ", ".join(name if name in known else f"NULL AS {name}" for name in ROW.split(", "))
-
-
-def _rows(connection: sqlite3.Connection, statement: str) -> Iterator[Sequence[object]]:
-    """The rows before the first that cannot be read, without those with a text that is none."""
-    try:
-        for row in connection.execute(statement):
-            if None not in row[:2] and not any(_is_broken(field) for field in row):
-                yield row
-    except (sqlite3.DatabaseError, UnicodeDecodeError):  # the latter in a message of SQLite
-        return
+        yield Damaged(connection)
 
 
 def _text(content: bytes) -> str:

@@ -9,10 +9,11 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from collage_dsl.cost.cost import Infeasible, Refusal
+from collage_dsl.cost.database import ExchangeError, StoreError
 from collage_dsl.cost.expiry import expiry
 from collage_dsl.cost.measurement import Context, Measurement, date_of, is_object
 from collage_dsl.cost.spread import Spread
-from collage_dsl.cost.store import CostStore, ExchangeError, StoreError
+from collage_dsl.cost.store import CostStore
 from collage_dsl.reading import cause_of, first_fault, text_of
 
 _MOST_BYTES = 1 << 30

@@ -14,6 +14,8 @@ ROW = (
     " speed, measured_at"
 )
 """The columns of a measurement."""
+CONTEXT = "context, machine, target, options, versions, timed"
+"""The columns of a context."""
 
 
 @dataclass(frozen=True, slots=True)

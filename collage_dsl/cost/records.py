@@ -1,29 +1,22 @@
 """Keep what tuning has tried on disk: each schedule, and how long the kernel took with it."""
 
-import sqlite3
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from collage_dsl.cost.cost import Cost, Infeasible
-from collage_dsl.cost.damage import file_number, is_store, set_aside
-from collage_dsl.cost.store import ExchangeError, StoreError, StoreWarning, default_store_path
+from collage_dsl.cost.damage import Damaged
+from collage_dsl.cost.database import DamagedStoreError, Database, ExchangeError, Kind, StoreError
+from collage_dsl.cost.store import default_store_path
 from collage_dsl.graph.tuning import Place, Record
 from collage_dsl.reading import cause_of, first_fault, text_of
 from collage_dsl.scratch import replacement
 
-_Result = TypeVar("_Result")
-
-_APPLICATION = 0x436F6C54
-"""The application id in the header of the SQLite file, as characters: `ColT`."""
-_VERSION = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS trial (
     function TEXT NOT NULL,
@@ -41,7 +34,6 @@ CREATE TABLE IF NOT EXISTS trial (
 """
 _COLUMNS = "function, target, tvm, trace, label, machine, seconds, reason, tried_at"
 _AT = "function = ? AND target = ? AND tvm = ?"
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _MOST_BYTES = 1 << 30
 """The longest exported file that is read, for some hundred thousand trials."""
 
@@ -60,32 +52,13 @@ class Trial:
     tried_at: str = field(default="", compare=False)
 
 
-class Records:
+class Records(Database):
     """
     A SQLite file of trials. Several processes may use it at once, and each trial is kept as soon as
     it is known.
-
-    A damaged file is set aside with a `StoreWarning`, and a new one is begun. A file of another
-    program, or of a newer version, raises `StoreError` and is left unchanged.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._open()
-        try:
-            self._safely(self._prepare)
-        except BaseException:
-            self.close()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._connection.close()
+    kind = Kind("file of tuning records", "--records", application=0x436F6C54, version=1)  # `ColT`
 
     def add(self, trials: Iterable[Trial]) -> int:
         """
@@ -140,60 +113,21 @@ class Records:
 
     def _trials(self, condition: str, values: Sequence[object]) -> list[Trial]:
         statement = f"SELECT {_COLUMNS} FROM trial WHERE {condition}"
-        return [_trial(row) for row in self._safely(lambda: self._run(statement, values))]
+        return self._safely(lambda: [self._trial(row) for row in self._run(statement, values)])
 
-    def _open(self) -> None:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
-            self._file = file_number(self.path)
-        except (OSError, sqlite3.Error) as error:
-            said = f"cannot open the tuning records {self.path}: {cause_of(error)}"
-            raise StoreError(said) from error
+    def _trial(self, row: Sequence[object]) -> Trial:
+        found = _trial(row)
+        if found is None:
+            raise DamagedStoreError(f"{self._cannot_use()}: a row is no trial; {self._other}")
+        return found
 
-    def _prepare(self) -> None:
-        owner = self._run("PRAGMA application_id")[0][0]
-        version = int(str(self._run("PRAGMA user_version")[0][0]))
-        is_empty = not self._run("SELECT 1 FROM sqlite_master")
-        if owner != _APPLICATION and not (owner == 0 and is_empty):
-            raise StoreError(f"{self.path} has no tuning records; name another file")
-        if version > _VERSION:
-            raise StoreError(f"the tuning records {self.path} are of a newer collage_dsl")
-        if version == _VERSION:
-            return
-        self._run("PRAGMA journal_mode = WAL")
-        self._run("BEGIN IMMEDIATE")
+    def _create(self) -> None:
         self._run(_SCHEMA)
-        self._run(f"PRAGMA application_id = {_APPLICATION}")
-        self._run(f"PRAGMA user_version = {_VERSION}")
-        self._run("COMMIT")
 
-    def _safely(self, work: Callable[[], _Result]) -> _Result:
-        """The result of `work`, which is done again with a new file where this one is damaged."""
-        try:
-            return work()
-        except sqlite3.ProgrammingError:  # such as the use of closed records: no damage
-            raise
-        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            # Python itself, which cannot decode a text, gives no code.
-            is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (0, *_DAMAGE)
-            if not is_damaged or not is_store(self.path, _APPLICATION):
-                raise StoreError(f"cannot use the tuning records {self.path}: {error}") from error
-            self._set_aside(error)
-            self._prepare()
-            return work()
-
-    def _set_aside(self, fault: Exception) -> None:
-        self.close()
-        aside = set_aside(self.path, self._file, lambda path, *_: Records(path).close())
-        if aside:
-            text = f"the tuning records {self.path} were damaged ({fault}): they are {aside} now"
-            warnings.warn(text, StoreWarning, 2)
-        self._open()
-
-    def _run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
-        with closing(self._connection.execute(statement, tuple(values))) as cursor:
-            return cursor.fetchall()
+    def _copy(self, old: Damaged, path: Path) -> None:
+        trials = map(_trial, old.rows("trial", _COLUMNS, key=4))
+        with Records(path, repairs=False) as records:
+            records.add(filter(None, trials))
 
 
 def records_path(store: str | Path | None = None) -> Path:
@@ -227,11 +161,12 @@ def _columns(trial: Trial) -> tuple[object, ...]:
     )
 
 
-def _trial(row: Sequence[object]) -> Trial:
-    function, target, tvm, trace, label, machine, seconds, reason, tried_at = row
-    place = Place(str(function), str(target), str(tvm))
-    cost = seconds if isinstance(seconds, float) else Infeasible(str(reason))
-    return Trial(Record(place, str(trace)), str(label), str(machine), cost, str(tried_at))
+def _trial(row: Sequence[object]) -> Trial | None:
+    """The trial with these columns; None if they are not one."""
+    try:
+        return TrialDocument.of_columns(row).trial()
+    except ValidationError:
+        return None
 
 
 # Records as a file that people send to each other.
@@ -262,11 +197,16 @@ class TrialDocument(_Strict):
 
     @classmethod
     def of(cls, trial: Trial) -> Self:
-        names = list(cls.model_fields)
-        return cls(**dict(zip(names, _columns(trial), strict=True)))  # type: ignore[arg-type]
+        return cls.of_columns(_columns(trial))
+
+    @classmethod
+    def of_columns(cls, columns: Sequence[object]) -> Self:
+        return cls.model_validate(dict(zip(cls.model_fields, columns, strict=True)))
 
     def trial(self) -> Trial:
-        return _trial(tuple(getattr(self, name) for name in type(self).model_fields))
+        place = Place(self.function, self.target, self.tvm)
+        cost = Infeasible(self.reason or "") if self.seconds is None else self.seconds
+        return Trial(Record(place, self.trace), self.label, self.machine, cost, self.tried_at)
 
 
 class TrialsDocument(_Strict):
@@ -286,7 +226,7 @@ def export_trials(trials: Iterable[Trial], path: Path) -> None:
 def read_trials(path: Path) -> Iterator[Trial]:
     """The trials in a file: records, or what `export_trials` has written. Raises `StoreError`."""
     if _is_sqlite(path):
-        with Records(path) as records:
+        with Records(path, repairs=False) as records:
             yield from records.every()
         return
     try:

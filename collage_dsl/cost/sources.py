@@ -12,6 +12,7 @@ from collage_dsl.cost.cost import Cost, CostError, CostFunction, Infeasible
 from collage_dsl.cost.table import CostTable
 from collage_dsl.declared import declared, unknown
 from collage_dsl.graph import CandidateKernel
+from collage_dsl.reading import other_than_file
 
 GROUP = "collage_dsl.costs"
 """The group of entry points in which packages declare sources of costs, by name."""
@@ -222,7 +223,8 @@ def _of_file(given: str | Path, offered: Offered, *, is_alone: bool) -> Source:
     if path.suffix != _STORE:
         return _of_table(CostTable.load(path), is_alone=is_alone)
     if not path.is_file():
-        raise SourceError(f"cannot read the cost store {path}: there is no such file")
+        reason = other_than_file(path) or "there is no such file"
+        raise SourceError(f"cannot read the cost store {path}: {reason}")
     return offered.recorded(path)
 
 

@@ -2,18 +2,16 @@
 
 import json
 import os
-import sqlite3
-import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple
 from pathlib import Path
-from typing import Self, TypeVar
 
 from collage_dsl.cost.cost import Cost, Refusal
-from collage_dsl.cost.damage import file_number, is_store, set_aside
+from collage_dsl.cost.damage import Damaged
+from collage_dsl.cost.database import DamagedStoreError, Database, Kind
 from collage_dsl.cost.expiry import expiry_of
 from collage_dsl.cost.measurement import (
+    CONTEXT,
     ROW,
     Context,
     Known,
@@ -24,13 +22,7 @@ from collage_dsl.cost.measurement import (
     measurement_of,
     refusal_of,
 )
-from collage_dsl.reading import cause_of
 
-_Result = TypeVar("_Result")
-
-_APPLICATION = 0x436F6C6C
-"""The application id in the header of the SQLite file, as characters: `Coll`."""
-_VERSION = 4
 _COLUMNS = "kernel, context, label, seconds, reason, measured_at"
 """The columns of version 1, which wrote no application id at first."""
 _SCHEMA = """
@@ -86,66 +78,11 @@ _PUT = (
 )
 _DESCRIBE = "INSERT OR IGNORE INTO context VALUES (?, ?, ?, ?, ?, ?)"
 
-_OTHER = "move the file away, or name another with --store"
-_NO_SPACE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
+class CostStore(Database):
+    """A SQLite file of measurements. Several processes may use it at once."""
 
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-class StoreError(Exception):
-    """The store cannot be used."""
-
-
-class ExchangeError(StoreError):
-    """A file to take costs or schedules from can be read, but has none."""
-
-
-class DamagedStoreError(StoreError):
-    """The file of the store is not as SQLite has written it."""
-
-
-class StoreWarning(UserWarning):
-    """A damaged store was set aside."""
-
-
-class CostStore:
-    """
-    A SQLite file of measurements. Several processes may use it at once.
-
-    A damaged file is set aside, and what can be read of it is taken into a new one, with a
-    `StoreWarning`; unless `repairs` is false, or nothing says that the file is a store. Then, and
-    where the file belongs to another program, has a newer version or cannot be written, this raises
-    `StoreError`, and the file is left unchanged.
-    """
-
-    def __init__(self, path: str | Path, *, repairs: bool = True) -> None:
-        self.path = Path(path)
-        self.repairs = repairs
-        self._open()
-        try:
-            self._safely(self._prepare)
-        except BaseException:
-            self.close()
-            raise
-
-    def _open(self) -> None:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
-            self._file = file_number(self.path)
-        except (OSError, sqlite3.Error) as error:
-            said = f"cannot open the cost store {self.path}: {cause_of(error)}"
-            raise StoreError(said) from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._connection.close()
+    kind = Kind("cost store", "--store", application=0x436F6C6C, version=4)  # in characters, `Coll`
 
     def get(self, kernel: str, context: str) -> Cost | None:
         """The cost of `kernel` in `context`; None if it has not been measured."""
@@ -227,7 +164,7 @@ class CostStore:
     def _measurement(self, row: Sequence[object]) -> Measurement:
         found = measurement_of(row)
         if found is None:
-            raise DamagedStoreError(f"{self._cannot_use()}: {fault_of(row)}; {_OTHER}")
+            raise DamagedStoreError(f"{self._cannot_use()}: {fault_of(row)}; {self._other}")
         return found
 
     def add(self, contexts: Iterable[Context], measurements: Iterable[Measurement]) -> int:
@@ -305,30 +242,15 @@ class CostStore:
     def __len__(self) -> int:
         return int(str(self._safely(lambda: self._run("SELECT count(*) FROM cost"))[0][0]))
 
-    def _prepare(self) -> None:
-        self._run("BEGIN")  # one transaction, so that all reads below see the same state
-        owner = self._run("PRAGMA application_id")[0][0]
-        version = int(str(self._run("PRAGMA user_version")[0][0]))
-        is_empty = not self._run("SELECT 1 FROM sqlite_master")
+    def _is_unmarked(self) -> bool:
         columns = ", ".join(str(row[1]) for row in self._run("PRAGMA table_info(cost)"))
-        self._run("COMMIT")
-        if owner != _APPLICATION and not (owner == 0 and (is_empty or columns == _COLUMNS)):
-            raise StoreError(f"{self._cannot_use()}: it is another program's; {_OTHER}")
-        if version > _VERSION:
-            raise StoreError(
-                f"the cost store {self.path} was written by a newer version of collage_dsl; "
-                "use another with --store"
-            )
-        self._run("PRAGMA journal_mode = WAL")
-        if version < _VERSION:
-            self._create()
+        return super()._is_unmarked() or columns == _COLUMNS
 
     def _create(self) -> None:
         """
         Make the table, or add the columns that an older version has not, unless another process
         has done so in the meantime.
         """
-        self._run("BEGIN IMMEDIATE")
         columns = [row[1] for row in self._run("PRAGMA table_info(cost)")]
         if not columns:
             self._run(_SCHEMA)
@@ -336,66 +258,12 @@ class CostStore:
             for statement in statements if columns and added not in columns else ():
                 self._run(statement)
         self._run(_VERSION_3)
-        self._run(f"PRAGMA application_id = {_APPLICATION}")
-        self._run(f"PRAGMA user_version = {_VERSION}")
-        self._run("COMMIT")
 
-    def repair(self, fault: str) -> None:
-        """Set the file aside, and go on with a new one of what can be read of it."""
-        self.close()
-        try:
-            aside = set_aside(self.path, self._file, _made)
-        except OSError as error:
-            said = f"cannot set the cost store aside: {cause_of(error)}; {_OTHER}"
-            raise StoreError(said) from error
-        if aside:
-            text = f"the cost store {self.path} was damaged ({fault}): it is {aside} now"
-            warnings.warn(f"{text}, and what could be read of it was kept", StoreWarning, 2)
-        self._open()
-
-    def _safely(self, work: Callable[[], _Result]) -> _Result:
-        """The result of `work`, which is done again after a repair where the file is damaged."""
-        try:
-            return work()
-        except DamagedStoreError as error:
-            if not self.repairs or not is_ours(self.path):
-                raise
-            self.repair(str(error.__cause__ or error))
-            self._prepare()
-            return work()
-
-    def _run(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
-        try:
-            with closing(self._connection.execute(statement, values)) as cursor:
-                return cursor.fetchall()
-        except sqlite3.ProgrammingError:  # such as the use of a closed store: no damage
-            raise
-        except sqlite3.DatabaseError as error:
-            # Python itself, which cannot decode a text, gives no code.
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code in _NO_SPACE:
-                folder = self.path.absolute().parent
-                advice = f"is the disk of {folder} full? Name another file with --store"
-                raise StoreError(f"{self._cannot_use()}: {error}; {advice}") from error
-            kind = DamagedStoreError if code in (0, *_DAMAGE) else StoreError
-            raise kind(f"{self._cannot_use()}: {error}; {_OTHER}") from error
-        except UnicodeDecodeError as error:
-            raise DamagedStoreError(f"{self._cannot_use()}: {error}; {_OTHER}") from error
-
-    def _cannot_use(self) -> str:
-        return f"cannot use the cost store {self.path}"
-
-
-def _made(path: Path, rows: Iterable[Sequence[object]], contexts: Iterable[Context]) -> None:
-    """Write a store with those of some rows that are measurements."""
-    found = (measurement_of(row) for row in rows)
-    with CostStore(path, repairs=False) as store:
-        store.add(contexts, (each for each in found if each))
-
-
-def is_ours(path: Path) -> bool:
-    """Whether the file begins as a store of costs does, whatever follows."""
-    return is_store(path, _APPLICATION)
+    def _copy(self, old: Damaged, path: Path) -> None:
+        measurements = map(measurement_of, old.rows("cost", ROW, key=2))
+        contexts = map(context_of, old.rows("context", CONTEXT, key=1))
+        with CostStore(path, repairs=False) as store:
+            store.add(filter(None, contexts), filter(None, measurements))
 
 
 def default_store_path() -> Path:

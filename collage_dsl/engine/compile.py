@@ -14,7 +14,7 @@ from collage_dsl.backends.registry import BackendOf, installed
 from collage_dsl.cost import Copies, CostSources
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.durations import seconds_of
-from collage_dsl.engine.lock import Lock
+from collage_dsl.engine.lock import Lock, building_from_lock
 from collage_dsl.engine.planning import Planned, Planner, measurements_of
 from collage_dsl.engine.race import Contender, built, contenders_of, race
 from collage_dsl.engine.refine import Method, Refiner, Refining
@@ -198,12 +198,13 @@ def compile_model(
         runner(model, part.shapes)  # refuse now what could not be verified at the end
     home = specs[0].target
     if lock is not None:
-        kept = lock.plans_for(parts, specs, backend_of)
-        found = [
-            _Raced(part, Planned({chosen: plan}, Counts(), {}), Contender(chosen, plan, None), ())
-            for part, (chosen, plan) in zip(parts, kept, strict=True)
-        ]
-        return _built(model, name, found, specs, home, backend_of, backends, watch, lock)
+        with building_from_lock():
+            kept = lock.plans_for(parts, specs, backend_of)
+            found = [
+                _Raced(part, Planned({by: plan}, Counts(), {}), Contender(by, plan, None), ())
+                for part, (by, plan) in zip(parts, kept, strict=True)
+            ]
+            return _built(model, name, found, specs, home, backend_of, backends, watch, lock)
     planner = Planner(
         specs,
         backend_of,

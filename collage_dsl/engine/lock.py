@@ -8,6 +8,7 @@ raced, and on the same machine the built library is the same, byte for byte.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from math import nan
@@ -36,6 +37,7 @@ from collage_dsl.graph import (
 )
 from collage_dsl.language import to_text
 from collage_dsl.reading import cause_of, first_fault, text_of
+from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.place import makers
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import Plan, PlannedKernel
@@ -47,6 +49,19 @@ _MOST_BYTES = 1 << 26
 
 class LockError(Exception):
     """A lock is not for this model, these targets or this machine, or is no lock."""
+
+
+@contextmanager
+def building_from_lock() -> Iterator[None]:
+    """
+    Raise `LockError` if a kernel cannot be built. Kernels are frozen after they were built, with
+    the same versions and for the same processor, so the lock was changed.
+    """
+    try:
+        yield
+    except BuildError as error:
+        said = f"a kernel of the lock cannot be built: {error}"
+        raise LockError(f"{said}; freeze the model anew with `collage freeze`") from error
 
 
 class _Strict(BaseModel):

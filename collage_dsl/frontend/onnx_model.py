@@ -16,6 +16,7 @@ from collage_dsl.frontend.onnx_types import dtype_of, type_text
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
 from collage_dsl.graph import Dim, TensorType
 from collage_dsl.graph.sizes import plain_names
+from collage_dsl.reading import other_than_file
 
 Shapes = Mapping[str, tuple[Dim, ...]]
 
@@ -92,8 +93,7 @@ _OTHERS = {
 def load_structure(path: Path) -> onnx.ModelProto:
     """The model at `path` without external data. Raises `FrontendError`."""
     if not path.is_file():
-        other = "it is not a file" if path.exists() else "there is no such file"
-        reason = "it is a directory" if path.is_dir() else other
+        reason = other_than_file(path) or "there is no such file"
         raise UnreadableModelError(f"cannot read `{path}`: {reason}")
     if path.stat().st_size == 0:
         said = f"`{path}` is not an ONNX model: the file is empty"

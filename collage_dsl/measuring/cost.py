@@ -24,6 +24,7 @@ from collage_dsl.cost.records import Records
 from collage_dsl.cost.spread import Spread
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
+from collage_dsl.graph.tuning import TUNED
 from collage_dsl.measuring.executors import Fleet
 from collage_dsl.measuring.footprint import displaced, footprint
 from collage_dsl.measuring.found import FoundValues, is_found, is_shape
@@ -201,17 +202,22 @@ class MeasuredCost:
         if reason := unsupported(wanted.offered[0], self.backend_of, wanted.kernel):
             return Infeasible(reason)
         if wanted.key not in self._known:
-            if not self._is_recorded(wanted):
+            if not self._is_recorded(wanted, or_all_but=TUNED):
                 return nan
             self.counts.found += 1
         self._measured_at[candidate] = self._date(wanted)
         return self._cost(wanted)
 
-    def _is_recorded(self, wanted: Wanted) -> bool:
-        """Whether the store has the cost of a kernel by each variant, which is learned then."""
+    def _is_recorded(self, wanted: Wanted, *, or_all_but: str = "") -> bool:
+        """
+        Whether the store has the cost of a kernel by each variant, or by all but one, which is
+        learned then.
+        """
         stored = self._stored(wanted)
         found = [each for each in stored if each is not None]
-        if len(found) < len(stored):
+        offered = zip(wanted.offered, stored, strict=True)
+        missing = {by.toolchain.variants for by, known in offered if known is None}
+        if not found or not missing <= {(or_all_but,)}:
             return False
         self.counts.reused += 1
         self._learned(wanted, found)

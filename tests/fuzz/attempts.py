@@ -22,8 +22,7 @@ from collage_dsl import Compiled
 from collage_dsl import compile as compile_model
 from collage_dsl.cli.failure import explained
 from collage_dsl.cli.main import app
-from collage_dsl.cost import CostStore
-from collage_dsl.cost.store import Measurement, StoreError
+from collage_dsl.cost import CostStore, Measurement, StoreError
 from collage_dsl.engine.steps import UncoveredError
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.reference import REFUSALS

@@ -6,8 +6,7 @@ import sqlite3
 from pathlib import Path
 from random import Random
 
-from collage_dsl.cost import CostStore
-from collage_dsl.cost.store import Measurement
+from collage_dsl.cost import CostStore, Measurement
 from tests.fuzz.protobuf import damaged
 
 TABLE = """\

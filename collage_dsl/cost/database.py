@@ -1,0 +1,198 @@
+"""An SQLite file that several processes may use at once, and that is repaired where damaged."""
+
+import os
+import sqlite3
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Self, TypeVar
+
+from collage_dsl.cost.damage import Damaged, file_number, is_store, set_aside
+from collage_dsl.reading import cause_of, other_than_file
+
+_Result = TypeVar("_Result")
+
+_NO_SPACE = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class StoreError(Exception):
+    """The store cannot be used."""
+
+
+class DamagedStoreError(StoreError):
+    """The file of the store is not as SQLite has written it."""
+
+
+class ExchangeError(StoreError):
+    """A file to take costs or schedules from can be read, but has none."""
+
+
+class StoreWarning(UserWarning):
+    """A damaged store was set aside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """
+    What a file is: its name in messages, the option that names another one, the application id in
+    the header, and the newest version.
+    """
+
+    name: str
+    option: str
+    application: int
+    version: int
+
+    def begins(self, path: Path) -> bool:
+        """Whether the file begins as one of this kind does, whatever follows."""
+        return is_store(path, self.application)
+
+
+class Database(ABC):
+    """
+    A damaged file is set aside, and what can be read of it is taken into a new one, with a
+    `StoreWarning`; unless `repairs` is false, or nothing says that the file is of this kind. Then,
+    and where the file belongs to another program, has a newer version or cannot be written, this
+    raises `StoreError`, and the file is left unchanged.
+    """
+
+    kind: ClassVar[Kind]
+
+    def __init__(self, path: str | Path, *, repairs: bool = True) -> None:
+        self.path = Path(path)
+        self.repairs = repairs
+        self._open()
+        try:
+            self._safely(self._prepare)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def repair(self, fault: str) -> None:
+        """Set the file aside, and go on with a new one of what can be read of it."""
+        self.close()
+        try:
+            aside = set_aside(self.path, self._file, self._copy)
+        except OSError as error:
+            said = f"cannot set the {self.kind.name} aside: {cause_of(error)}; {self._other}"
+            raise StoreError(said) from error
+        if aside:
+            text = f"the {self.kind.name} {self.path} was damaged ({fault}): it is {aside} now"
+            warnings.warn(f"{text}, and what could be read of it was kept", StoreWarning, 2)
+        self._open()
+
+    @abstractmethod
+    def _create(self) -> None:
+        """Make the tables, or change those of an older version."""
+
+    @abstractmethod
+    def _copy(self, old: Damaged, path: Path) -> None:
+        """Write a file with what can be read of a damaged one."""
+
+    def _is_unmarked(self) -> bool:
+        """Whether a file without an application id can be used: it has nothing yet."""
+        return not self._run("SELECT 1 FROM sqlite_master")
+
+    @property
+    def _is_read_only(self) -> bool:
+        """Whether this process may read the file, but not write it or make files beside it."""
+        paths = self.path, self.path.parent
+        return self.path.is_file() and not all(os.access(each, os.W_OK) for each in paths)
+
+    def _open(self) -> None:
+        try:
+            if other := other_than_file(self.path):
+                raise OSError(None, other)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                _address(self.path, self._is_read_only), timeout=30, isolation_level=None, uri=True
+            )
+            self._file = file_number(self.path)
+        except (OSError, sqlite3.Error) as error:
+            said = f"cannot open the {self.kind.name} {self.path}: {cause_of(error)}"
+            raise StoreError(said) from error
+
+    def _prepare(self) -> None:
+        self._run("BEGIN")  # one transaction, so that all reads below see the same state
+        owner = self._run("PRAGMA application_id")[0][0]
+        version = int(str(self._run("PRAGMA user_version")[0][0]))
+        is_other = owner != self.kind.application and not (owner == 0 and self._is_unmarked())
+        self._run("COMMIT")
+        if is_other:
+            raise StoreError(f"{self._cannot_use()}: it is another program's; {self._other}")
+        if version > self.kind.version:
+            raise StoreError(
+                f"the {self.kind.name} {self.path} was written by a newer version of collage_dsl; "
+                f"use another with {self.kind.option}"
+            )
+        if not self._is_read_only:
+            self._run("PRAGMA journal_mode = WAL")
+        if version < self.kind.version:
+            self._run("BEGIN IMMEDIATE")
+            self._create()
+            self._run(f"PRAGMA application_id = {self.kind.application}")
+            self._run(f"PRAGMA user_version = {self.kind.version}")
+            self._run("COMMIT")
+
+    def _safely(self, work: Callable[[], _Result]) -> _Result:
+        """The result of `work`, which is done again after a repair where the file is damaged."""
+        try:
+            return work()
+        except DamagedStoreError as error:
+            if not self.repairs or not self.kind.begins(self.path):
+                raise
+            self.repair(str(error.__cause__ or error))
+            self._prepare()
+            return work()
+
+    def _run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
+        try:
+            with closing(self._connection.execute(statement, tuple(values))) as cursor:
+                return cursor.fetchall()
+        except sqlite3.ProgrammingError:  # such as the use of a closed store: no damage
+            raise
+        except sqlite3.DatabaseError as error:
+            # Python itself, which cannot decode a text, gives no code.
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in _NO_SPACE:
+                folder = self.path.absolute().parent
+                advice = f"is the disk of {folder} full? Name another file with {self.kind.option}"
+                raise StoreError(f"{self._cannot_use()}: {error}; {advice}") from error
+            if code == sqlite3.SQLITE_READONLY:
+                said = f"it cannot be written here; name another with {self.kind.option}"
+                raise StoreError(f"{self._cannot_use()}: {said}") from error
+            kind = DamagedStoreError if code in (0, *_DAMAGE) else StoreError
+            raise kind(f"{self._cannot_use()}: {error}; {self._other}") from error
+        except UnicodeDecodeError as error:
+            raise DamagedStoreError(f"{self._cannot_use()}: {error}; {self._other}") from error
+
+    def _cannot_use(self) -> str:
+        return f"cannot use the {self.kind.name} {self.path}"
+
+    @property
+    def _other(self) -> str:
+        return f"move the file away, or name another with {self.kind.option}"
+
+
+def _address(path: Path, is_read_only: bool) -> str:
+    """
+    How SQLite opens the file at `path`. If that is read-only, so is the file that SQLite makes for
+    several processes: it is told to do without, unless there is one.
+    """
+    address = path.absolute().as_uri()
+    if not is_read_only:
+        return address
+    return f"{address}?mode=ro" + "&immutable=1" * (not Path(f"{path}-wal").exists())
