@@ -21,7 +21,8 @@ from collage_dsl.cost import (
     TableError,
     check_sources,
 )
-from collage_dsl.cost.store import DamagedStoreError, ExchangeError, default_store_path
+from collage_dsl.cost.database import DamagedStoreError, ExchangeError
+from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
 from collage_dsl.engine.costs import Pricing
