@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -478,6 +479,29 @@ def test_a_run_that_is_terminated_cleans_up(
     assert "Traceback" not in err
     sandbox.wait_for_processes()
     assert not list((sandbox.folder / "tmp").iterdir())
+
+
+IN_EXEC = """
+import os, signal, sys
+from collage_dsl.cli.interrupt import Interrupt
+with Interrupt() as interrupt:
+    try:
+        exec(f"os.kill(os.getpid(), {sys.argv[1]})\\nwhile True: pass")
+    except KeyboardInterrupt:
+        sys.exit(interrupt.code)
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [("2", 130), ("15", 143), ("1", 129)])
+def test_the_exit_code_is_that_of_the_signal_also_in_code_that_is_made(
+    number: str, code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "made.py").write_text(IN_EXEC)
+    environment = {**os.environ, "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{tmp_path}"}
+    command = ["env", f"--default-signal={number}", sys.executable, "-m", "made", number]
+    done = subprocess.run(command, env=environment)
+
+    assert done.returncode == code
 
 
 def test_a_run_outlives_its_terminal_if_it_ignores_that_signal(sandbox: Sandbox) -> None:

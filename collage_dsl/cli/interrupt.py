@@ -20,12 +20,19 @@ _GRACE = 0.5
 """The seconds that a command has to end by itself."""
 
 
+class Ended(KeyboardInterrupt):
+    """
+    A signal ends the command. If a plain `KeyboardInterrupt` has once left `exec`, as it may during
+    an import, Python does not exit with the code that it is given: it ends itself by SIGINT.
+    """
+
+
 class Interrupt:
     """
     Ends this process at most a moment after one of `SIGNALS` in the `with` block, unless it ignores
     that signal.
 
-    Python raises `KeyboardInterrupt` only when the main thread runs Python code again, which a
+    Python raises `Ended` only when the main thread runs Python code again, which a
     library can delay for a long time. Another thread waits for that, but not for long.
     """
 
@@ -60,7 +67,7 @@ class Interrupt:
 
     def _raise(self, number: int, _: object) -> None:
         self._note(number)
-        raise KeyboardInterrupt
+        raise Ended
 
     def _note(self, number: int) -> None:
         if not self.happened:
