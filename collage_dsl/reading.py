@@ -31,6 +31,8 @@ def other_than_file(path: Path) -> str:
 
 def cause_of(error: Exception) -> str:
     """Why a file cannot be read or opened, without the path, which a message names already."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no text in UTF-8"
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
