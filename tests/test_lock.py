@@ -193,9 +193,11 @@ def test_a_file_that_is_no_lock_is_refused(tmp_path: Path, text: str, said: str)
 
     with pytest.raises(LockError, match=said):
         Lock.load(path)
-    with pytest.raises(
-        LockError, match=r"cannot read the lock .*none\.lock: No such file or directory$"
-    ):
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(LockError, match="it is no text in UTF-8"):
+        Lock.load(path)
+    missing = r"cannot read the lock .*none\.lock: No such file or directory$"
+    with pytest.raises(LockError, match=missing):
         Lock.load(tmp_path / "none.lock")
 
 
