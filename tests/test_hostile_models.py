@@ -273,7 +273,7 @@ def test_a_pipe_is_no_model(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     os.mkfifo(path)
 
-    assert refusal(path) == f"cannot read `{path}`: it is not a file"
+    assert refusal(path) == f"cannot read `{path}`: it is a pipe"
 
 
 def test_an_empty_constant_in_place_of_a_number_does_not_end_the_process() -> None:

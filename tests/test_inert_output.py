@@ -296,7 +296,7 @@ def test_compile_and_run(name: str, tmp_path: Path, capfd: pytest.CaptureFixture
     shown = answered_in_json("run", folder, codes=(0,))
 
     assert name in shown["outputs"]
-    answered("run", folder, "--inputs", place.graph, codes=(2,))
+    answered("run", folder, "--inputs", place.graph, codes=(1,))
     captured = capfd.readouterr()
     assert_inert(captured.out)
     assert_inert(captured.err)

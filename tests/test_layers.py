@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cost": {"declared", "graph", "reading", "scratch", "yaml_texts"},
     "search": {"declared", "graph", "cost", "memory"},
     "saturation": {"offline"},
-    "frontend": {"graph", "offline", "saturation"},
+    "frontend": {"graph", "offline", "reading", "saturation"},
     "backends": {"declared", "graph", "offline", "saturation", "scratch"},
     "targets": {
         *{"graph", "rules", "language", "backends", "frontend", "resources", "diagnostics"},
