@@ -72,9 +72,8 @@ class Choices:
                 of.report_kinds(whole, findings)
                 return
 
-    @property
-    def are_usual(self) -> bool:
-        """Whether it is known that usual models match with all parts."""
+    def match_usually(self) -> bool:
+        """Whether usual models match with the parts in the first ways that were found."""
         known = self.search.matching
         return known is not None and _unusual_in(*known) is None
 
@@ -103,7 +102,7 @@ class _Search:
     last: tuple[Exclusion, list[Facts]] | None = None
     """The premises that were examined last, and the ways in which they hold, if there are any."""
     matching: tuple[Exclusion, list[Facts]] | None = None
-    """The first of those that all parts have a part in."""
+    """The first premises of this kind in which each part matches in one of its ways."""
 
     @property
     def is_tired(self) -> bool:
@@ -216,10 +215,14 @@ class _Search:
         premises = premises_in(written, self.implied, of_operators=of_operators)
         exclusion = Exclusion(premises, Effort())
         ways = exclusion.ways(premises.all, most=0) or exclusion.ways(premises.all)
-        size = len(premises.calls) + len(written.pattern.bindings)
-        self.effort.choosing += exclusion.effort.explaining + size
+        self.count(exclusion, written)
         self.last = exclusion, ways
         return None if ways else exclusion
+
+    def count(self, exclusion: Exclusion, written: WrittenOut) -> None:
+        """Count the effort of examining premises."""
+        size = len(exclusion.premises.calls) + len(written.pattern.bindings)
+        self.effort.choosing += exclusion.effort.explaining + size
 
     # What is reported.
 
@@ -304,6 +307,7 @@ class _UsualSearch(_Search):
     """What is unusual in one of the ways."""
 
     def check_usual(self, findings: Findings) -> None:
+        """See `Choices.check_usual`."""
         part = next(self.parts(self.written), None)
         if part is None or self.way(self.written) is not None or self.unusual is None:
             return
@@ -317,8 +321,7 @@ class _UsualSearch(_Search):
         exclusion = Exclusion(premises_in(written, self.implied), Effort())
         ways = exclusion.ways(exclusion.premises.all)
         found = _unusual_in(exclusion, ways) if ways else None
-        size = len(exclusion.premises.calls) + len(written.pattern.bindings)
-        self.effort.choosing += exclusion.effort.explaining + size
+        self.count(exclusion, written)
         self.unusual = self.unusual or found
         return exclusion if found or not ways else None
 

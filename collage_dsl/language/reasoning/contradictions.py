@@ -96,6 +96,7 @@ class Contradictions:
         """The ways in which all conditions hold."""
 
     def check(self) -> None:
+        """Report all but what only unusual models exclude; see `check_usual`."""
         conditions, looking = self.conditions, self.effort.looking
         ways = self.ways()
         if not ways:  # slowly, for the first condition that does not hold

@@ -40,7 +40,7 @@ def examine(
     if findings.errors == errors:
         choices = Choices(pattern, implied, effort)
         choices.check(result, findings)
-        if not choices.are_usual:
+        if not choices.match_usually():
             said = findings.count
             contradictions.check_usual()
             if findings.count == said:

@@ -119,7 +119,7 @@ def multiply(facts: Facts, whole: str, part: str) -> None:
         known = facts.of(size)
         only = known.only()
         by = only if isinstance(only, int) else known.modulus if known.rest == 0 else 1
-        if by > 0 and facts.possible:
+        if by > 1 and facts.possible:
             count_elements(facts, whole)
             facts.narrow(Size(whole), divided_by(by, 0))
 
