@@ -56,10 +56,10 @@ COMMUTATIVE = frozenset(
 
 BROADCAST = frozenset(
     words(
-        "add atan2 bitwise_and bitwise_or bitwise_xor dequantize divide equal floor_divide "
-        "floor_mod greater greater_equal left_shift less less_equal log_add_exp logical_and "
-        "logical_or logical_xor maximum minimum mod multiply nn.prelu not_equal power quantize "
-        "right_shift subtract where"
+        "add atan2 bitwise_and bitwise_or bitwise_xor dequantize divide equal ewise_fma "
+        "floor_divide floor_mod greater greater_equal left_shift less less_equal log_add_exp "
+        "logical_and logical_or logical_xor maximum minimum mod multiply nn.prelu not_equal power "
+        "quantize right_shift subtract where"
     )
 )
 """
@@ -70,8 +70,8 @@ Here they are broadcast; `collage_dsl.graph.operators.kind_of` looks at the shap
 REDUCE = frozenset(words("argmax argmin mean std variance"))
 """Anchors for TVM, because it legalizes them to more than a reduction; users call them `reduce`."""
 
-INJECTIVE = frozenset(words("arange meshgrid one_hot squeeze stack strided_slice"))
-"""Operators whose sample call has a lower kind than the operator."""
+INJECTIVE = frozenset(words("arange meshgrid nn.pixel_shuffle one_hot squeeze stack strided_slice"))
+"""Operators whose sample call has another kind than the operator, or no code in TVM."""
 
 UNSAMPLED = frozenset({"assert_op", "print", "to_vdevice"})
 """Operators with effects or placement: opaque, with no attributes to read."""

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 import tvm
+from onnx import helper
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
@@ -96,6 +99,45 @@ def test_sorts_and_scans_are_native_kernels(case: str, rows: int | str) -> None:
     for actual, wanted in zip(run(module, x), expected(x), strict=True):
         np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6)
         assert actual.shape == wanted.shape
+
+
+WITHOUT_CODE: dict[str, tuple[Operator, Callable[[Array], Array]]] = {
+    "ewise_fma": (
+        lambda x: relax.op.ewise_fma(x, relax.op.exp(x), relax.op.abs(x)),
+        lambda x: x * np.exp(x) + np.abs(x),
+    ),
+    "pixel_shuffle": (
+        lambda x: relax.op.nn.relu(
+            relax.op.nn.pixel_shuffle(relax.op.reshape(x, (2, 3, 4, -1, 3)), 2)
+        ),
+        lambda x: np.maximum(_depth_to_space(x.reshape(6, 4, -1, 3)), 0).reshape(2, 3, 1, -1, 6),
+    ),
+}
+"""Operators that TVM declares and does not compile, and what they compute."""
+
+
+def _depth_to_space(x: Array) -> Array:
+    """What onnxruntime computes for images of (N, 4, H, W), in the order of PyTorch."""
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    node = helper.make_node("DepthToSpace", ["x"], ["y"], blocksize=2, mode="CRD")
+    given = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)
+    graph = helper.make_graph([node], "shuffle", [given], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=10)
+    [found] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    return np.asarray(found)
+
+
+@pytest.mark.parametrize("rows", [24, "n"])
+@pytest.mark.parametrize("case", WITHOUT_CODE)
+def test_operators_without_code_in_tvm_are_native_kernels(case: str, rows: int | str) -> None:
+    operator, expected = WITHOUT_CODE[case]
+    module = module_of(operator, rows)
+    x = np.random.default_rng(3).normal(size=(24, 6)).astype(np.float32)
+
+    assert kernels(partitioned(module))
+    [actual] = run(module, x)
+    assert actual.shape == expected(x).shape
+    np.testing.assert_allclose(actual, expected(x), rtol=1e-5, atol=1e-6)
 
 
 ONE_KERNEL = collage.load(

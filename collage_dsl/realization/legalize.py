@@ -215,6 +215,33 @@ def _rms_norm(builder: Any, call: Any) -> Any:
     return builder.call_te(whole, x, weight, primfunc_name_hint="rms_norm")
 
 
+def _pixel_shuffle(builder: Any, call: Any) -> Any:
+    """TVM calls a function of TOPI that does not exist."""
+    factor = int(call.attrs.upscale_factor)
+
+    def shuffled(x: Tensor) -> Tensor:
+        *outer, channels, height, width = x.shape
+        shape = (*outer, channels // factor**2, height * factor, width * factor)
+
+        def pixel(*at: Expr) -> Expr:
+            *before, channel, row, column = at
+            place = row % factor * factor + column % factor
+            return x(*before, channel * factor**2 + place, row // factor, column // factor)
+
+        return te.compute(shape, pixel, name="pixel_shuffle")
+
+    return builder.call_te(shuffled, call.args[0], primfunc_name_hint="pixel_shuffle")
+
+
+def _ewise_fma(builder: Any, call: Any) -> Any:
+    """TVM has no function for it."""
+
+    def sum_of_product(x: Tensor, factor: Tensor, summand: Tensor) -> Tensor:
+        return topi.add(topi.multiply(x, factor), summand)
+
+    return builder.call_te(sum_of_product, *call.args, primfunc_name_hint="ewise_fma")
+
+
 def _equality(compare: Callable[..., Tensor]) -> Legalizer:
     """A comparison in which truth values are numbers: LLVM would compare them as floats."""
 
@@ -248,7 +275,9 @@ _OURS: Mapping[str, Legalizer] = {
     "relax.equal": _equality(topi.equal),
     "relax.not_equal": _equality(topi.not_equal),
     "relax.divide": _keeping_zeros(tirx.Div, CHECKED_OPERATORS["relax.divide"]),
+    "relax.ewise_fma": _ewise_fma,
     "relax.multiply": _keeping_zeros(tirx.Mul, usual),
+    "relax.nn.pixel_shuffle": _pixel_shuffle,
     "relax.nn.prelu": _prelu,
     "relax.nn.rms_norm": _rms_norm,
     "relax.sign": _sign,
