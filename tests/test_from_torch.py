@@ -77,7 +77,8 @@ def assert_as_in_pytorch(program: Any, executable: Any, inputs: dict[str, Any]) 
 
     with torch.no_grad():
         right = program.module()(*(torch.from_numpy(each) for each in inputs.values()))
-    right = list(right.values()) if isinstance(right, dict) else [right]
+    if not isinstance(right, tuple):
+        right = list(right.values()) if isinstance(right, dict) else [right]
     found = executable.run(inputs)
     assert list(found) == list(program.graph_signature.user_outputs)
     for actual, expected in zip(found.values(), right, strict=True):
@@ -195,21 +196,93 @@ def test_what_is_no_exported_program_is_refused() -> None:
 
 
 @pytest.mark.torch
-def test_an_operator_that_relax_lacks_is_an_error() -> None:
+def test_an_operator_that_onnx_lacks_is_an_error() -> None:
     import torch
 
-    class Determinant(torch.nn.Module):
+    class Hypotenuse(torch.nn.Module):
         def forward(self, x: Any) -> Any:
-            return torch.linalg.det(x)
+            return torch.hypot(x, x)
 
-    with pytest.raises(FrontendError, match="cannot import the PyTorch program"):
-        collage.from_torch(exported(Determinant(), torch.eye(3)))
+    with pytest.raises(FrontendError, match=r"cannot import.*No ONNX function.*prims\.hypot"):
+        collage.from_torch(exported(Hypotenuse(), torch.eye(3)))
+
+
+def operators() -> Any:
+    """Operators that Relax's own importer refuses, or of which it computes something else."""
+    import torch
+    from torch.nn import functional
+
+    class Operators(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            image, whole = x.reshape(1, 4, 4, 6), (x * 10).int()
+            pooled, places = functional.max_pool2d(image, 2, return_indices=True)
+            return (
+                functional.selu(x),
+                functional.interpolate(image, size=(7, 9)),
+                functional.grid_sample(image, image.reshape(1, 4, 12, 2).tanh()),
+                functional.group_norm(image, 2),
+                functional.unfold(image, 2),
+                functional.pixel_shuffle(image, 2),
+                torch.zeros_like(x).index_add(0, torch.arange(16) // 2, x),
+                torch.zeros_like(x).scatter_add(0, whole.long().abs() % 16, x),
+                *(pooled, places, whole / 3, (whole << 2) >> 1),
+                *(x.logsumexp(1), (x > 0).any(), *x.min(1), x.prod(1)),
+            )
+
+    return Operators()
+
+
+@pytest.mark.torch
+def test_operators_are_those_of_pytorch() -> None:
+    program = exported(operators(), _torch(f32(16, 6)))
+    assert_as_in_pytorch(program, compiled(program), {"x": f32(16, 6)})
+
+
+def _torch(array: Any) -> Any:
+    import torch
+
+    return torch.from_numpy(array)
+
+
+@pytest.mark.torch
+def test_inputs_and_outputs_keep_their_names() -> None:
+    import torch
+
+    class Names(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x: Any, factor: int, pair: Any) -> Any:
+            self.count.add_(1)
+            return x, {"y": pair[1], "z": x * factor + self.count}, x
+
+    program = torch.export.export(Names(), (torch.eye(3), 2, [torch.eye(3), torch.ones(3)]))
+    graph = collage.from_torch(program)
+
+    assert graph.names(graph.parameters) == {"x", "pair_0", "pair_1"}
+    assert graph.output_names == ("x", "pair_1", "add", "x")
+    assert tuple(program.graph_signature.user_outputs) == graph.output_names
+
+
+@pytest.mark.torch
+def test_outputs_that_are_no_tensors_are_refused() -> None:
+    import torch
+
+    class Both(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x + 1, 3
+
+    with pytest.raises(FrontendError, match="gives `3` beside tensors: return only tensors"):
+        collage.from_torch(exported(Both(), torch.eye(3)))
 
 
 def test_without_pytorch_the_error_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
 
-    with pytest.raises(FrontendError, match="need torch, which is not installed"):
+    with pytest.raises(
+        FrontendError, match="need torch, which is not installed: pip install torch onnxscript"
+    ):
         collage.from_torch(object())
 
 

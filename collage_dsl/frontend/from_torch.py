@@ -1,44 +1,42 @@
 """Read a program that PyTorch exported as a graph."""
 
+import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-import tvm
-
-from collage_dsl.frontend.errors import FrontendError, UnsupportedRelax, sentence
-from collage_dsl.frontend.from_relax import from_relax
+from collage_dsl.frontend.errors import FrontendError, sentence
+from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
 
 
 def from_torch(program: Any) -> Graph:
     """
-    The graph of a `torch.export.ExportedProgram`, for inference, in the form of `from_onnx`.
+    The graph of a `torch.export.ExportedProgram`, for inference, as `from_onnx` gives it.
 
         graph = collage.from_torch(torch.export.export(model.eval(), (x,)))
 
-    Relax's own importer reads the program, after PyTorch has decomposed it into core operators.
-    Parameters and buffers become constants. A node has the name of the PyTorch node that it
-    computes, and an output its name in the program. Raises `FrontendError`.
+    PyTorch's own exporter writes the program as an ONNX model, in a temporary folder, with its
+    parameters and buffers. Inputs and outputs have their names in the program. A node has the name
+    of the value that it computes, which is that of a PyTorch node where the exporter has not
+    rewritten it. Raises `FrontendError`.
     """
     _check(program)
-    # Warnings about the import give advice on how to export models; the user here cannot use it.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with TemporaryDirectory(prefix="collage-") as folder:
+        path = Path(folder) / "program.onnx"
+        with _quiet():
+            _export(program, path)
         try:
-            module, names, outputs = _imported(program)
-        except Exception as error:
-            # TVM raises errors of many kinds: AssertionError, KeyError, ValueError.
-            raise FrontendError(f"cannot import the PyTorch program: {sentence(error)}") from error
-    function = module["main"]
-    variables = (each.var for block in function.body.blocks for each in block.bindings)
-    named = {var: names[str(var.name)] for var in variables if str(var.name) in names}
-    returned = getattr(function.ret_ty, "fields", (function.ret_ty,))
-    is_named = len(outputs) == len(returned)
-    try:
-        return from_relax(module, names=named, output_names=outputs if is_named else None)
-    except UnsupportedRelax as error:
-        raise FrontendError(f"cannot import the PyTorch program: {error}") from error
+            graph = from_onnx(path)
+        except FrontendError as error:
+            said = str(error).replace(f"{path}: ", "").replace(str(path), "the program")
+            raise type(error)(f"cannot import the PyTorch program: {said}") from error
+    graph.output_names = tuple(map(str, program.graph_signature.user_outputs))
+    return graph
 
 
 def is_of_torch(model: object) -> bool:
@@ -47,13 +45,16 @@ def is_of_torch(model: object) -> bool:
 
 
 def _check(program: Any) -> None:
-    """Raise `FrontendError` unless `program` was exported by PyTorch."""
+    """Raise `FrontendError` unless `program` was exported by PyTorch and can be written."""
     try:
         import torch
         import torch.export
-    except ModuleNotFoundError:
+
+        import_module("onnxscript")  # the exporter needs it
+    except ModuleNotFoundError as error:
+        missing = str(error.name or "torch").partition(".")[0]
         raise FrontendError(
-            "PyTorch programs need torch, which is not installed: pip install torch"
+            f"PyTorch programs need {missing}, which is not installed: pip install torch onnxscript"
         ) from None
     if isinstance(program, torch.nn.Module):
         raise FrontendError(
@@ -62,34 +63,60 @@ def _check(program: Any) -> None:
     if not isinstance(program, torch.export.ExportedProgram):
         kind = type(program).__name__
         raise FrontendError(f"a PyTorch program is what torch.export.export gives, not a {kind}")
+    for spec in program.graph_signature.output_specs:
+        if _is_constant(spec):
+            raise FrontendError(
+                f"the PyTorch program gives `{spec.arg.value}` beside tensors: return only "
+                "tensors, and export it again"
+            )
 
 
-def _imported(program: Any) -> tuple[tvm.IRModule, Mapping[str, str], list[str]]:
-    """
-    The module that TVM makes of `program`, the PyTorch name of its variables, and the names of the
-    outputs.
-    """
-    from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
-
-    core = program if _has_sparse_tensors(program) else program.run_decompositions()
-    importer = ExportedProgramImporter()
-    module = importer.from_exported_program(
-        core,
-        keep_params_as_input=False,
-        unwrap_unit_return_tuple=True,
-        no_bind_return_tuple=False,
-        custom_convert_map=None,
-    )
-    names: dict[str, str] = {}
-    for node, value in importer.env.items():
-        if isinstance(value, tvm.ir.Var):
-            names.setdefault(str(value.name), node.name)
-    return module, names, list(map(str, program.graph_signature.user_outputs))
+def _is_constant(spec: Any) -> bool:
+    """Whether an input or output of a program is a number, a text or None."""
+    return type(spec.arg).__name__ == "ConstantArgument"
 
 
-def _has_sparse_tensors(program: Any) -> bool:
-    """Whether PyTorch cannot decompose the operators of `program`, as Relax's importer finds."""
+def _export(program: Any, path: Path) -> None:
+    """Write `program` as an ONNX model, with its weights beside it."""
     import torch
 
-    values = [*program.state_dict.values(), *program.constants.values()]
-    return any(isinstance(v, torch.Tensor) and v.layout != torch.strided for v in values)
+    try:
+        written = torch.onnx.export(program, dynamo=True, verbose=False)
+        _name_inputs(written.model.graph, program.graph_signature)
+        written.save(path, external_data=True)
+    except Exception as error:  # the exporter raises errors of all kinds
+        raise FrontendError(
+            f"cannot import the PyTorch program: {sentence(_cause(error))}"
+        ) from error
+
+
+def _name_inputs(graph: Any, signature: Any) -> None:
+    """Give the inputs their names; the exporter gives those to outputs that are inputs."""
+    user = (spec for spec in signature.input_specs if spec.kind.name == "USER_INPUT")
+    names = [str(spec.arg.name) for spec in user if not _is_constant(spec)]
+    for output in graph.outputs:
+        if output.name in names:
+            output.name = f"{output.name}.output"
+    for given, name in zip(graph.inputs, names, strict=True):
+        given.name = name
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The first of the errors that led to `error`: the others say how to debug the exporter."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings of the exporter, which are advice on its own use."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
