@@ -140,6 +140,37 @@ def test_operators_without_code_in_tvm_are_native_kernels(case: str, rows: int |
     np.testing.assert_allclose(actual, expected(x), rtol=1e-5, atol=1e-6)
 
 
+TRUTH: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Array, Array], Array]]] = {
+    "add": (relax.op.add, np.logical_or),
+    "equal": (relax.op.equal, np.equal),
+    "maximum": (relax.op.maximum, np.logical_or),
+    "minimum": (relax.op.minimum, np.logical_and),
+    "multiply": (relax.op.multiply, np.logical_and),
+    "not_equal": (relax.op.not_equal, np.not_equal),
+}
+"""Operators of two truth values, and what they compute."""
+
+
+@pytest.mark.parametrize("other", [None, False, True])
+@pytest.mark.parametrize("case", TRUTH)
+def test_truth_values_are_added_and_compared(case: str, other: bool | None) -> None:
+    operator, expected = TRUTH[case]
+    zero = relax.const(0.0, "float32")
+
+    def of(x: Any) -> Any:
+        positive = relax.op.greater(x, zero)
+        right = relax.op.less(relax.op.exp(x), relax.const(2.0, "float32"))
+        return operator(positive, right if other is None else relax.const(other, "bool"))
+
+    module = module_of(of, 4)
+    x = np.random.default_rng(4).normal(size=(4, 6)).astype(np.float32)
+    right = np.exp(x) < 2 if other is None else np.asarray(other)
+
+    assert kernels(partitioned(module))
+    [actual] = run(module, x)
+    np.testing.assert_array_equal(actual, expected(x > 0, right))
+
+
 ONE_KERNEL = collage.load(
     text="""
     collage 1;

@@ -242,19 +242,29 @@ def _ewise_fma(builder: Any, call: Any) -> Any:
     return builder.call_te(sum_of_product, *call.args, primfunc_name_hint="ewise_fma")
 
 
-def _equality(compare: Callable[..., Tensor]) -> Legalizer:
-    """A comparison in which truth values are numbers: LLVM would compare them as floats."""
+def _of_truth_values(function: Callable[..., Tensor], otherwise: Legalizer) -> Legalizer:
+    """`function` of truth values, of which TVM makes no code, or not this one."""
 
     def legalizer(builder: Any, call: Any) -> Any:
-        if any(str(each.ty.dtype.dtype) != "bool" for each in call.args):
-            return usual(builder, call)
-
-        def compared(*operands: Tensor) -> Tensor:
-            return compare(*(topi.cast(each, "uint8") for each in operands))
-
-        return builder.call_te(compared, *call.args, primfunc_name_hint=compare.__name__)
+        is_of_truth = all(str(each.ty.dtype.dtype) == "bool" for each in call.args)
+        operands = [_number_of(argument) for argument in call.args]
+        if not is_of_truth or all(isinstance(each, tirx.IntImm) for each in operands):
+            return otherwise(builder, call)
+        name = str(call.op.name).removeprefix("relax.")
+        return builder.call_te(function, *operands, primfunc_name_hint=name)
 
     return legalizer
+
+
+def _number_of(argument: Any) -> Any:
+    """A constant truth value as a number, since a kernel has no tensors inside."""
+    is_scalar = isinstance(argument, tvm.ir.GenericConst) and argument.ty.ndim == 0
+    return tirx.const(bool(argument.value.numpy()), "bool") if is_scalar else argument
+
+
+def _compared(compare: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A comparison in which truth values are numbers: LLVM would compare them as floats."""
+    return lambda *operands: compare(*(topi.cast(each, "uint8") for each in operands))
 
 
 def _is_float(x: Tensor) -> bool:
@@ -267,16 +277,19 @@ def _infinity(x: Tensor) -> Expr:
 
 _OURS: Mapping[str, Legalizer] = {
     **CHECKED_OPERATORS,
+    "relax.add": _of_truth_values(topi.logical_or, usual),
     "relax.arange": _arange,
     "relax.argmax": _arg(topi.max),
     "relax.argmin": _arg(topi.min),
     "relax.atanh": _extern("atanh"),
     "relax.cosh": _extern("cosh"),
-    "relax.equal": _equality(topi.equal),
-    "relax.not_equal": _equality(topi.not_equal),
+    "relax.equal": _of_truth_values(_compared(topi.equal), usual),
+    "relax.not_equal": _of_truth_values(_compared(topi.not_equal), usual),
     "relax.divide": _keeping_zeros(tirx.Div, CHECKED_OPERATORS["relax.divide"]),
     "relax.ewise_fma": _ewise_fma,
-    "relax.multiply": _keeping_zeros(tirx.Mul, usual),
+    "relax.maximum": _of_truth_values(topi.logical_or, usual),
+    "relax.minimum": _of_truth_values(topi.logical_and, usual),
+    "relax.multiply": _of_truth_values(topi.logical_and, _keeping_zeros(tirx.Mul, usual)),
     "relax.nn.pixel_shuffle": _pixel_shuffle,
     "relax.nn.prelu": _prelu,
     "relax.nn.rms_norm": _rms_norm,

@@ -36,7 +36,7 @@ class References:
         self.unsupported: dict[OpSet, str] = {}
 
     def of(self, call: KernelCall) -> _Found | None:
-        """None if the kernel cannot be written as ONNX."""
+        """None if the kernel cannot be written as ONNX, or onnxruntime does not run it."""
         inside = call.candidate.sub_graph.inside
         if inside in self.unsupported:
             return None
@@ -44,7 +44,7 @@ class References:
             found = extract(self.graph, inside, constants_of(self.graph, inside))
             try:
                 self.known[inside] = Reference(found.graph), found.arguments, found.results
-            except Unsupported as error:
+            except (Unsupported, *REFUSALS) as error:
                 self.unsupported[inside] = str(error)
                 return None
         return self.known[inside]

@@ -10,7 +10,6 @@ _SAME = {
     "abs": "Abs",
     "acos": "Acos",
     "acosh": "Acosh",
-    "add": "Add",
     "asin": "Asin",
     "asinh": "Asinh",
     "atan": "Atan",
@@ -38,9 +37,6 @@ _SAME = {
     "logical_not": "Not",
     "logical_or": "Or",
     "logical_xor": "Xor",
-    "maximum": "Max",
-    "minimum": "Min",
-    "multiply": "Mul",
     "negative": "Neg",
     "nn.relu": "Relu",
     "nn.selu": "Selu",
@@ -56,11 +52,23 @@ _SAME = {
     "tanh": "Tanh",
     "where": "Where",
 }
+_ARITHMETIC = {
+    "add": ("Add", "Or"),
+    "maximum": ("Max", "Or"),
+    "minimum": ("Min", "And"),
+    "multiply": ("Mul", "And"),
+}
+"""Operators, and what they are for truth values, for which ONNX does not have them."""
+
 _LOGICAL = ("logical_and", "logical_not", "logical_or", "logical_xor")
 
 
 def _same(name: str) -> Write:
     return lambda call: call.emit(name, *call.tensors)
+
+
+def _arithmetic(name: str, of_truth: str) -> Write:
+    return lambda call: call.emit(of_truth if call.type().dtype == "bool" else name, *call.tensors)
 
 
 def _logical(name: str) -> Write:
@@ -197,6 +205,7 @@ def _axis_of_scale(call: Call) -> int:
 
 OPERATORS: Mapping[str, Write] = {
     **{op: _same(name) for op, name in _SAME.items()},
+    **{op: _arithmetic(*names) for op, names in _ARITHMETIC.items()},
     **{op: _logical(_SAME[op]) for op in _LOGICAL},
     "astype": _astype,
     "clip": _clip,
