@@ -71,6 +71,15 @@ ANYWHERE = (
 # fmt: on
 BETWEEN_0_AND_1 = ("acos", "asin", "atanh", "log", "rsqrt", "sqrt")
 ARITHMETIC = ("add", "divide", "floor_mod", "maximum", "minimum", "mod", "multiply", "subtract")
+OF_TRUTH: Mapping[str, Callable[..., Array]] = {
+    "add": np.logical_or,
+    "equal": np.equal,
+    "maximum": np.logical_or,
+    "minimum": np.logical_and,
+    "multiply": np.logical_and,
+    "not_equal": np.not_equal,
+}
+"""What operators compute of two truth values; TVM has no code for most of them."""
 COMPARISONS = ("equal", "greater", "greater_equal", "less", "less_equal", "not_equal")
 
 
@@ -116,6 +125,8 @@ def binary() -> Iterator[tuple[str, Case]]:
         yield f"{name}_i64", Case(operator(name), (i64(50, 4, 5) - 25, i64(9, 5) + 1))
     for name in ("logical_and", "logical_or", "logical_xor"):
         yield name, Case(operator(name), (mask(4, 5), mask(5)))
+    for name, right in OF_TRUTH.items():
+        yield f"{name}_bool", Case(operator(name), (mask(4, 5), mask(5)), oracle=right)
     for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
         yield name, Case(operator(name), (i64(99, 4, 5), i64(99, 5)))
     for direction in ("left_shift", "right_shift"):
