@@ -7,6 +7,7 @@ registers the pipeline `collage`: `tvm.compile(module, target, relax_pipeline="c
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from collage_dsl.registration import register
@@ -128,8 +129,25 @@ if not TYPE_CHECKING:  # else a type checker would accept every name in this pac
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        try:
+            home = import_module(f"{__name__}.{_HOME[name]}")
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f"{__name__}.{name} needs {error.name}, which is not installed; "
+                "install it with: pip install 'collage_dsl[tvm]'",
+                name=error.name,
+            ) from error
+        return getattr(home, name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    """The public names; where TVM is not installed, those that need none, so that `help` works."""
+    return sorted(__all__ if find_spec("tvm") else filter(_loads, __all__))
+
+
+def _loads(name: str) -> bool:
+    try:
+        import_module(f"{__name__}.{_HOME[name]}")
+    except ModuleNotFoundError:
+        return False
+    return True
