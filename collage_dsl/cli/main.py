@@ -123,7 +123,7 @@ def test(
     search: tuple[Path, ...],
     allow_extern: bool,
 ) -> int:
-    """Run the tests in spec files. Only those that name a model need TVM."""
+    """Run the tests in spec files. Those that name a model or use a pattern table need TVM."""
     from collage_dsl.cli.files import Given
     from collage_dsl.cli.test import test_files
 
