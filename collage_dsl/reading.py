@@ -46,6 +46,8 @@ def first_fault(error: Any) -> str:
 def fault_in_words(kind: str) -> str:
     """What is wrong, for the kinds of faults that pydantic says in words of Python; else empty."""
     match kind:
+        case "json_invalid":
+            return "it is not JSON"
         case "missing":
             return "this field is missing"
         case "extra_forbidden":

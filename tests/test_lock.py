@@ -182,7 +182,7 @@ def test_a_lock_that_does_not_fit_says_why(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "is no lock: the file: Invalid JSON"),
+        ("{", "is no lock: the file: it is not JSON"),
         ('{"version": 2}', "is no lock: version: this should be 1"),
         ('{"model": ""}', "is no lock: targets: this field is missing"),
     ],
