@@ -7,12 +7,13 @@ registers the pipeline `collage`: `tvm.compile(module, target, relax_pipeline="c
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from collage_dsl.registration import register
 
 if TYPE_CHECKING:
-    from collage_dsl.cost import Copies, CostTable, Infeasible
+    from collage_dsl.cost import Copies, CostError, CostTable, Infeasible
     from collage_dsl.diagnostics import Diagnostic, RuleError
     from collage_dsl.engine.api import compile, realize  # noqa: A004 (collage.compile is the contract)
     from collage_dsl.engine.compile import Compiled
@@ -22,36 +23,50 @@ if TYPE_CHECKING:
     from collage_dsl.engine.steps import UncoveredError, choose, propose
     from collage_dsl.engine.stopped import StoppedWarning
     from collage_dsl.engine.why import near, why
+    from collage_dsl.frontend.errors import FrontendError
     from collage_dsl.frontend.from_relax import from_relax
     from collage_dsl.frontend.from_torch import from_torch
     from collage_dsl.frontend.onnx import from_onnx
     from collage_dsl.graph import CandidateKernel, Graph
-    from collage_dsl.language import format_graph, parse_graph, to_text
+    from collage_dsl.language import UnreadableError, format_graph, parse_graph, to_text
+    from collage_dsl.realization.errors import BuildError
     from collage_dsl.realization.lower import lowering
     from collage_dsl.realization.saving import load_executable
+    from collage_dsl.realization.signature import ExecutableError
+    from collage_dsl.realization.verify import VerificationError
     from collage_dsl.rules import FusionSpec
-    from collage_dsl.search import NoPlanError, Plan
-    from collage_dsl.targets.attach import attach, extract, extract_all
+    from collage_dsl.rules.predicate import PredicateError
+    from collage_dsl.search import NoPlanError, Plan, StrategyError
+    from collage_dsl.targets.attach import TargetError, attach, extract, extract_all
     from collage_dsl.targets.gather import gather, gather_all
     from collage_dsl.witness.example import Example, NoExampleError, example
 
 _HOME = {
+    "BuildError": "realization.errors",
     "CandidateKernel": "graph",
     "CollagePartition": "engine.partition",
     "Compiled": "engine.compile",
     "Copies": "cost",
+    "CostError": "cost",
     "CostTable": "cost",
     "Diagnostic": "diagnostics",
     "Example": "witness.example",
+    "ExecutableError": "realization.signature",
+    "FrontendError": "frontend.errors",
     "FusionSpec": "rules",
     "Graph": "graph",
     "Infeasible": "cost",
     "NoExampleError": "witness.example",
     "NoPlanError": "search",
     "Plan": "search",
+    "PredicateError": "rules.predicate",
     "RuleError": "diagnostics",
     "StoppedWarning": "engine.stopped",
+    "StrategyError": "search",
+    "TargetError": "targets.attach",
     "UncoveredError": "engine.steps",
+    "UnreadableError": "language",
+    "VerificationError": "realization.verify",
     "attach": "targets.attach",
     "choose": "engine.steps",
     "compile": "engine.api",
@@ -79,22 +94,31 @@ _HOME = {
 """For each public name, the module of this package that defines it."""
 
 __all__ = [
+    "BuildError",
     "CandidateKernel",
     "CollagePartition",
     "Compiled",
     "Copies",
+    "CostError",
     "CostTable",
     "Diagnostic",
     "Example",
+    "ExecutableError",
+    "FrontendError",
     "FusionSpec",
     "Graph",
     "Infeasible",
     "NoExampleError",
     "NoPlanError",
     "Plan",
+    "PredicateError",
     "RuleError",
     "StoppedWarning",
+    "StrategyError",
+    "TargetError",
     "UncoveredError",
+    "UnreadableError",
+    "VerificationError",
     "attach",
     "choose",
     "compile",
@@ -128,8 +152,25 @@ if not TYPE_CHECKING:  # else a type checker would accept every name in this pac
     def __getattr__(name: str) -> Any:
         if name not in _HOME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        try:
+            home = import_module(f"{__name__}.{_HOME[name]}")
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f"{__name__}.{name} needs {error.name}, which is not installed; "
+                "install it with: pip install 'collage_dsl[tvm]'",
+                name=error.name,
+            ) from error
+        return getattr(home, name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    """The public names; where TVM is not installed, those that need none, so that `help` works."""
+    return sorted(__all__ if find_spec("tvm") else filter(_loads, __all__))
+
+
+def _loads(name: str) -> bool:
+    try:
+        import_module(f"{__name__}.{_HOME[name]}")
+    except ModuleNotFoundError:
+        return False
+    return True

@@ -39,7 +39,22 @@ def cause_of(error: Exception) -> str:
 def first_fault(error: Any) -> str:
     """Where the first fault of a pydantic `ValidationError` is, and what it is."""
     first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
+    said = fault_in_words(first["type"]) or first["msg"].replace("Input should", "this should")
+    return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {said}"
+
+
+def fault_in_words(kind: str) -> str:
+    """What is wrong, for the kinds of faults that pydantic says in words of Python; else empty."""
+    match kind:
+        case "json_invalid":
+            return "it is not JSON"
+        case "missing":
+            return "this field is missing"
+        case "extra_forbidden":
+            return "there is no field of this name"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return "an object with fields is needed here"
+    return ""
 
 
 def _without_waiting(path: str, flags: int) -> int:

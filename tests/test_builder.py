@@ -231,11 +231,11 @@ def test_what_a_file_could_not_say_is_refused_with_the_place_in_its_text() -> No
     assert "<builder>:4:" in str(caught.value)
 
 
-def test_an_operator_that_there_is_not_is_refused() -> None:
+def test_an_operator_that_does_not_exist_is_shown_in_the_text() -> None:
     block = build.PatternBuilder("bad")
     y = block.bind("y", build.one("nn.conv2D")(block.value("x")))
 
-    with pytest.raises(ValueError, match=r"there is no operator `nn\.conv2D`"):
+    with pytest.raises(collage.RuleError, match=r"did you mean `nn\.conv2d`"):
         build.target("t", "llvm", rules=build.dfpattern(block.yields(y)))
 
 

@@ -86,7 +86,7 @@ def test_imports_are_looked_for_on_the_path(warned: Path, tmp_path: Path) -> Non
             "`path` names folders, but `clean.collage` is none",
         ),
         ("[tool.collage]\nignore = 'W0405'", "`ignore` is a list of strings"),
-        ("[tool.collage]\nignore = ['E0201']", "`E0201` is an error, which cannot be ignored"),
+        ("[tool.collage]\nignore = ['E0201']", "`E0201` is an error, and errors are always shown"),
         ("[tool.collage]\nignore = ['W9405']", "there is no code `W9405`; did you mean `W0405`?"),
         ("[tool.collage]\nexclude = ['!']", "`!` is no pattern of files"),
         ("[tool.collage]\nselect = ['W7']", "there is no code `W7`"),

@@ -182,9 +182,9 @@ def test_a_lock_that_does_not_fit_says_why(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "is no lock: the file: Invalid JSON"),
-        ('{"version": 2}', "is no lock: version: Input should be 1"),
-        ('{"model": ""}', "is no lock: targets: Field required"),
+        ("{", "is no lock: the file: it is not JSON"),
+        ('{"version": 2}', "is no lock: version: this should be 1"),
+        ('{"model": ""}', "is no lock: targets: this field is missing"),
     ],
 )
 def test_a_file_that_is_no_lock_is_refused(tmp_path: Path, text: str, said: str) -> None:

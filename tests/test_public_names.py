@@ -6,12 +6,15 @@ import sys
 import pytest
 
 import collage_dsl
+from tests.needs_engine import ENGINE
 
 CONTRACT = {
     *{"CandidateKernel", "CostTable", "FusionSpec", "Graph", "Infeasible", "Plan", "RuleError"},
     *{"choose", "compile", "from_onnx", "from_relax", "from_torch", "load"},
     *{"parse_graph", "propose", "load_executable", "near", "patterns", "realize", "to_text", "why"},
     "example",
+    *{"BuildError", "CostError", "ExecutableError", "FrontendError", "PredicateError"},
+    *{"StrategyError", "TargetError", "UnreadableError", "VerificationError"},
 }
 
 
@@ -25,8 +28,21 @@ def test_every_public_name_can_be_used() -> None:
         assert getattr(collage_dsl, name).__name__ == name
 
 
+@pytest.mark.engine
 def test_nothing_else_is_public() -> None:
     assert dir(collage_dsl) == sorted(collage_dsl.__all__)
+
+
+def test_without_tvm_help_has_the_other_names_and_the_rest_say_what_to_install() -> None:
+    program = (
+        f"import sys; sys.modules |= dict.fromkeys({sorted(ENGINE)}); import collage_dsl, pydoc;"
+        "pydoc.render_doc(collage_dsl); assert 'load' in dir(collage_dsl); collage_dsl.compile"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert done.stderr.splitlines()[-1].endswith(
+        "which is not installed; install it with: pip install 'collage_dsl[tvm]'"
+    )
 
 
 def test_the_package_and_the_language_load_without_tvm() -> None:

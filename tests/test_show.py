@@ -101,6 +101,20 @@ def test_the_operators_that_a_target_cannot_run_are_listed_with_the_reason(
     ]
 
 
+def test_an_input_without_a_shape_is_named_with_what_gives_it_one(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]>
+        g (float[N, 16, H, W] x, float[32, 16, 3, 3] w) => (float[N, 32, P, Q] y)
+        { y = Conv (x, w) }"""
+    )
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    onnx.save(model, tmp_path / "free.onnx")
+    none = ("--store", tmp_path / "costs.sqlite")
+    answer = collage("coverage", tmp_path / "free.onnx", "-t", "native", *none)
+
+    assert "the shape of input `x` is not known; give it with --shape" in answer.out
+
+
 TABLE = """
 tvm: {ops: {"*": 1.0e-6}, discount: 1}
 onnxruntime: {ops: {onnx.LSTM: 6.0e-6, "*": 2.0e-6}, discount: 1}

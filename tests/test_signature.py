@@ -43,7 +43,7 @@ def test_a_signature_without_a_field_is_damaged(tmp_path: Any) -> None:
     (tmp_path / "model.so").write_bytes(b"1234567")
 
     with pytest.raises(
-        ExecutableError, match=r"is damaged: signature\.json: outputs: Field required"
+        ExecutableError, match=r"is damaged: signature\.json: outputs: this field is missing"
     ):
         load_executable(tmp_path)
 

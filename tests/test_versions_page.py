@@ -5,6 +5,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from collage_dsl.cost import CostStore
 from collage_dsl.graph.operators import TVM_VERSION
 from collage_dsl.language.syntax.whole_text import EDITION
@@ -33,3 +35,10 @@ def test_the_page_names_the_format_of_the_kernels_of_libraries() -> None:
     (kind,) = re.findall(r'kKind = "(.*?)"', source)
 
     assert f"(`{kind}`)" in PAGE
+
+
+@pytest.mark.engine
+def test_the_page_names_the_format_of_a_saved_folder() -> None:
+    from collage_dsl.realization.signature import FORMAT
+
+    assert f"another format (now {FORMAT})" in PAGE

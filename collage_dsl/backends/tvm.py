@@ -13,7 +13,7 @@ import tvm_ffi
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import NATIVE
 from collage_dsl.backends.variants import VARIANTS, unpromising, unsuitable
-from collage_dsl.graph import Graph, Node, TensorType, Toolchain, cores_of, libraries
+from collage_dsl.graph import Form, Graph, Node, TensorType, Toolchain, cores_of, libraries
 from collage_dsl.graph.onnx_node import OnnxNode
 from collage_dsl.graph.operators import PACKED_CALLS
 
@@ -57,7 +57,8 @@ _SORTING = {"argsort": _SORTED, "sort": _SORTED, "topk": _SORTED | {"int8", "uin
 def _unsupported(graph: Graph, node: Node) -> str | None:
     """Why TVM makes no kernel with `node`; None if it does."""
     if isinstance(node.value, OnnxNode):
-        return f"TVM has no operator for `{node.op}` at `{node.name}`"
+        lacking = _without_shape(graph, node)
+        return f"TVM has no operator for `{node.op}` at `{node.name}`{lacking}"
     if node.op in PACKED_CALLS:
         return f"`{node.attrs['function']}` is a packed function, of which TVM has no code"
     known = _SORTING.get(node.op)
@@ -65,6 +66,15 @@ def _unsupported(graph: Graph, node: Node) -> str | None:
     if known and isinstance(data, TensorType) and data.dtype not in known:
         return f"TVM does not sort {data.dtype}, as {node.op} at `{node.name}` does"
     return None
+
+
+def _without_shape(graph: Graph, node: Node) -> str:
+    """The first input of the model that `node` takes and whose rank is not known; else empty."""
+    for operand in (graph.nodes[index] for index in node.inputs):
+        is_known = not isinstance(operand.type, TensorType) or operand.type.shape is not None
+        if operand.form is Form.INPUT and not is_known:
+            return f": the shape of input `{operand.name}` is not known; give it with --shape"
+    return ""
 
 
 @cache

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from collage_dsl.cli.answer import answer
 from collage_dsl.cli.config import Configs
 from collage_dsl.cli.documents import BreakingDocument, ChangeDocument, MatchDocument
 from collage_dsl.cli.failure import CANNOT, WRONG, CommandError
 from collage_dsl.cli.files import Given
-from collage_dsl.cli.models import answer
 from collage_dsl.cli.revisions import files_at
 from collage_dsl.engine.breaking import Change, Matched, changes, graphs_of
 from collage_dsl.engine.predicates import lookup

@@ -93,7 +93,7 @@ def checked_codes(place: object, said: Iterable[str]) -> tuple[str, ...]:
             hint = did_you_mean(code, CODES) or "`collage explain` lists all codes"
             raise CommandError(f"{place}: there is no code `{code}`; {hint}")
         if not code.startswith("W"):
-            raise CommandError(f"{place}: `{code}` is an error, which cannot be ignored")
+            raise CommandError(f"{place}: `{code}` is an error, and errors are always shown")
     return codes
 
 

@@ -100,10 +100,10 @@ def prune_costs(
     older_than: int | None,
     dry_run: bool,
 ) -> None:
-    """Forget costs."""
+    """Delete costs."""
     if not (elsewhere or outdated or infeasible or older_than is not None or wanted != Wanted()):
         raise CommandError(
-            "say what to forget: --elsewhere, --outdated, --infeasible, --older-than, --target "
+            "say what to delete: --elsewhere, --outdated, --infeasible, --older-than, --target "
             "or --machine"
         )
     conditions: list[Callable[[Known], bool]] = [wanted]
@@ -120,7 +120,7 @@ def prune_costs(
         known = [each for each in costs.known() if all(fits(each) for fits in conditions)]
         keys = [each.context.key for each in known]
         removed = costs.remove(keys, before=before, only_infeasible=infeasible, is_trial=dry_run)
-        words = "would be forgotten" if dry_run else "forgotten"
+        words = "would be deleted" if dry_run else "deleted"
         show(f"{costs.path}: {_count(removed)} {words}, {len(costs) - removed * dry_run} kept\n")
 
 

@@ -6,9 +6,9 @@ from functools import partial, reduce
 from operator import or_
 from pathlib import Path
 
+from collage_dsl.cli.answer import answer
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.graphs import load_graph
-from collage_dsl.cli.models import answer
 from collage_dsl.cli.targets import load_targets
 from collage_dsl.cost import check_sources
 from collage_dsl.cost.sources import MEASURED

@@ -1,7 +1,7 @@
 """`collage example`: show a small graph that a pattern matches."""
 
+from collage_dsl.cli.answer import answer
 from collage_dsl.cli.documents import ExampleDocument
-from collage_dsl.cli.models import answer
 from collage_dsl.cli.why import load_pattern
 from collage_dsl.witness.example import Example, example
 

@@ -26,7 +26,7 @@ def load_graph(model: Path, shapes: Sequence[str]) -> Graph:
 
 def onnx_model(model: Path) -> Any:
     """The path of an ONNX file, or the light model of that name. Raises CommandError."""
-    if model.exists():
+    if model.exists() or model.suffix:
         return model
     from collage_dsl.frontend.light import light_model, light_models
 

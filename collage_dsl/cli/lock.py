@@ -3,8 +3,10 @@
 from contextlib import ExitStack
 from pathlib import Path
 
+from collage_dsl.cli.answer import answer
 from collage_dsl.cli.failure import WRONG, writing
-from collage_dsl.cli.models import Request, answer, compiled_model, targets_of
+from collage_dsl.cli.graphs import onnx_model
+from collage_dsl.cli.models import Request, compiled_model, targets_of
 from collage_dsl.cli.progress import progress_on_stderr
 from collage_dsl.cli.shapes import parse_shapes, parse_sizes
 from collage_dsl.engine.lock import Lock
@@ -34,7 +36,7 @@ def show_replay(request: Request, file: Path, output_format: str) -> int:
     lock, specs = Lock.load(file), targets_of(request)
     with progress_on_stderr() as now:
         found = replay(
-            request.model,
+            onnx_model(request.model),
             specs,
             lock,
             shapes=parse_shapes(request.shapes),

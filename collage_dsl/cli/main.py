@@ -23,12 +23,26 @@ from collage_dsl.cli.warned import show_ours
 from collage_dsl.printable import printable
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Commands whose list in `--help` has the whole first sentence of each."""
+
+    group_class = type
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands."""
+        named = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, each.get_short_help_str(200)) for name, each in named if each]
+            )
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="collage_dsl")
 @click.option("--traceback", is_flag=True, help="Show where in the code a failure comes from.")
 @click.pass_context
 def app(context: click.Context, traceback: bool) -> None:
-    """Say which operators to fuse and which library runs each kernel; let measured cost choose."""
+    """Check rules for operator fusion, and compile models by them at the lowest measured cost."""
     is_own_process = context.obj is main
     if is_own_process and context.invoked_subcommand in _BUILD:
         from collage_dsl.scratch import keep_temporary_files_together
@@ -55,7 +69,8 @@ _BUILD = ("bench", "compile", "demo", "freeze", "plan", "run", "serve", "tune")
     type=parameters.Codes(),
     metavar="CODES",
     default=(),
-    help="Do not show these warnings; else as [tool.collage] says. The longer code counts.",
+    help="Do not show these warnings; else as [tool.collage] says. If --select has the same "
+    "warning, the longer code counts.",
 )
 @click.option(
     "--fail-level",
@@ -63,7 +78,11 @@ _BUILD = ("bench", "compile", "demo", "freeze", "plan", "run", "serve", "tune")
     help="What makes the exit code 1; else as [tool.collage] in pyproject.toml says, or error.",
 )
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever is found.")
-@click.option("--fix", is_flag=True, help="First write what hints say exactly, in all files.")
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="First change the files where a hint says exactly what to write.",
+)
 @parameters.search
 @parameters.allow_extern
 def check(files: tuple[Path, ...], stdin_filename: str, force_exclude: bool, **options: Any) -> int:
@@ -81,7 +100,7 @@ def check(files: tuple[Path, ...], stdin_filename: str, force_exclude: bool, **o
 def fmt(
     files: tuple[Path, ...], stdin_filename: str, force_exclude: bool, check: bool, diff: bool
 ) -> int:
-    """Write spec files in the one style. Needs no TVM."""
+    """Format spec files. Needs no TVM."""
     from collage_dsl.cli.files import Given
     from collage_dsl.cli.fmt import Mode, format_files
 
@@ -104,7 +123,7 @@ def test(
     search: tuple[Path, ...],
     allow_extern: bool,
 ) -> int:
-    """Run the tests in spec files. Only those that name a model need TVM."""
+    """Run the tests in spec files. Those that name a model or use a pattern table need TVM."""
     from collage_dsl.cli.files import Given
     from collage_dsl.cli.test import test_files
 
@@ -113,8 +132,8 @@ def test(
 
 
 @app.command()
-@click.argument("old")
-@click.argument("new")
+@click.argument("old", help="A file or folder, or one of a git revision: main:specs.")
+@click.argument("new", help="The same, with the changes.")
 @parameters.output_format
 @parameters.search
 @parameters.allow_extern
@@ -124,9 +143,8 @@ def breaking(
     """
     Say what the patterns and targets of NEW no longer match, and what they newly match.
 
-    OLD and NEW are files, folders, or files and folders of a git revision, such as main:specs. They
-    are compared on the graphs of the tests of both. Exit code 1 where something is no longer
-    matched. Needs no TVM.
+    OLD and NEW are compared on the graphs of the tests of both. Exit code 1 where something is no
+    longer matched. Needs no TVM.
     """
     from collage_dsl.cli.breaking import show_breaking
 
@@ -140,7 +158,7 @@ def example(pattern: str, output_format: str) -> None:
     """
     Show a small graph that PATTERN matches, as a test for its file.
 
-    PATTERN is FILE#NAME, or FILE where it has only one. Exit code 1 where no graph was found.
+    Exit code 1 where no graph was found. Needs no TVM.
     """
     from collage_dsl.cli.example import show_example
 
@@ -148,27 +166,31 @@ def example(pattern: str, output_format: str) -> None:
 
 
 @app.command()
-@click.argument("code", required=False)
+@click.argument("code", required=False, help="The code of an error or warning: E0201.")
 @parameters.output_format
 def explain(code: str | None, output_format: str) -> None:
-    """Say what a code means, with a wrong and a right example; without CODE, list all."""
+    """Say what CODE means, with a wrong and a right example; without CODE, list all codes."""
     from collage_dsl.cli.explain import explain_code
 
     explain_code(code, output_format)
 
 
 @app.command()
-@click.argument("glob", default="*")
+@click.argument("glob", default="*", help="A name, or names with `*`: 'nn.conv*'. Default: all.")
 @parameters.output_format
 def ops(glob: str, output_format: str) -> None:
-    """Show the operators of Relax whose names fit GLOB: operands, attributes, kind."""
+    """Show operators that patterns can name: operands, attributes, kind. Needs no TVM."""
     from collage_dsl.cli.ops import show_operators
 
     show_operators(glob, output_format)
 
 
 @app.command()
-@click.argument("file", type=parameters.FILE)
+@click.argument(
+    "file",
+    type=parameters.FILE,
+    help="JSON or YAML if its name ends in .json, .yaml or .yml; else a spec file.",
+)
 @click.option(
     "--to",
     "form",
@@ -178,14 +200,19 @@ def ops(glob: str, output_format: str) -> None:
 )
 @parameters.allow_extern
 def convert(file: Path, form: str, allow_extern: bool) -> None:
-    """Write the targets of a spec file as JSON, YAML or canonical text, and back by its suffix."""
+    """Write the targets of FILE as JSON, YAML or canonical text. Needs no TVM."""
     from collage_dsl.cli.convert import convert_file
 
     convert_file(file, form, allow_extern)
 
 
 @app.command()
-@click.argument("target", metavar="FILE[#NAME]")
+@click.argument(
+    "target",
+    metavar="FILE[#NAME]",
+    help="A target of a spec file; FILE if it has only one. The name of a shipped spec stands for "
+    "its file.",
+)
 @parameters.allow_extern
 def embed(target: str, allow_extern: bool) -> None:
     """Write the TVM target of a spec as JSON, with the spec inside."""
@@ -195,19 +222,24 @@ def embed(target: str, allow_extern: bool) -> None:
 
 
 @app.command()
-@click.argument("target", metavar="TARGET.json", type=parameters.FILE)
+@click.argument(
+    "target",
+    metavar="TARGET.json",
+    type=parameters.FILE,
+    help="What `collage embed` wrote, or the JSON of the `export()` of a TVM target.",
+)
 def extract(target: Path) -> int:
-    """Write the spec that is inside a TVM target, the JSON of its export."""
+    """Write the spec that is inside a TVM target."""
     from collage_dsl.cli.embed import extract_spec
 
     return extract_spec(target)
 
 
 @app.command()
-@parameters.model
+@parameters.model_or_graph
 @parameters.targets
 @click.option(
-    "--at", metavar="NODE", help="Only those that take this node, by its name or its ONNX node's."
+    "--at", metavar="NODE", help="Only kernels with this node, by its name or its ONNX node's."
 )
 @parameters.output_format
 @parameters.shapes
@@ -223,13 +255,13 @@ def candidates(
     at: str | None,
 ) -> None:
     """List the kernels that the rules of the targets propose for a model."""
-    from collage_dsl.cli.models import show_candidates
+    from collage_dsl.cli.candidates import show_candidates
 
     show_candidates(model, targets, output_format, shapes, allow_extern, max_candidates, at)
 
 
 @app.command()
-@parameters.model
+@parameters.model_or_graph
 @click.option("--at", metavar="NODE", help="Show only this node, by its name or its ONNX node's.")
 @click.option(
     "--around",
@@ -238,7 +270,7 @@ def candidates(
     show_default=True,
     help="With --at: how many steps around it.",
 )
-@click.option("--picture", type=parameters.FILE, help="Draw the graph there, as SVG.")
+@click.option("--picture", metavar="FILE.svg", type=parameters.FILE, help="Draw the graph, as SVG.")
 @parameters.output_format
 @parameters.shapes
 def show(
@@ -256,13 +288,13 @@ def show(
 
 
 @app.command()
-@parameters.model
+@parameters.model_or_graph
 @parameters.targets
 @parameters.output_format
 @parameters.shapes
 @parameters.store
 @parameters.num_cores
-@parameters.costs
+@parameters.known_costs
 @parameters.allow_extern
 def coverage(
     model: Path,
@@ -278,7 +310,7 @@ def coverage(
     Count the operators that each target can run, and say why not the others.
 
     If the costs of kernels are known, it also says how much of the time of the model each target
-    can take. Costs come from --costs, or else from the store. Nothing is measured.
+    can take. Nothing is measured.
     """
     from collage_dsl.cli.coverage import Costs, show_coverage
 
@@ -288,7 +320,7 @@ def coverage(
 
 @app.command()
 @parameters.pattern
-@parameters.model
+@parameters.model_or_graph
 @click.option(
     "--at",
     "node",
@@ -310,8 +342,7 @@ def why(
     """
     Say why PATTERN does not match at a node of MODEL, or how it does.
 
-    PATTERN is FILE#NAME, or FILE where it has only one; MODEL an ONNX file, a graph in the text
-    notation (*.graph), or the name of a light model. Exit code 1 where it does not match.
+    Exit code 1 where it does not match.
     """
     from collage_dsl.cli.why import explain_match
 
@@ -320,7 +351,7 @@ def why(
 
 @app.command()
 @parameters.pattern
-@parameters.model
+@parameters.model_or_graph
 @click.option(
     "--top",
     type=click.IntRange(min=1),
@@ -339,11 +370,7 @@ def near(
     shapes: tuple[str, ...],
     allow_extern: bool,
 ) -> None:
-    """
-    Show the nodes of MODEL at which PATTERN nearly matches, and what fails there.
-
-    PATTERN and MODEL are those of `collage why`.
-    """
+    """Show the nodes of MODEL at which PATTERN nearly matches, and what fails there."""
     from collage_dsl.cli.why import show_near
 
     show_near(pattern, model, top, output_format, shapes, allow_extern)
@@ -352,7 +379,10 @@ def near(
 @app.command()
 @parameters.compiles
 @click.option(
-    "--picture", type=parameters.FILE, help="Draw the model with its kernels there, as SVG."
+    "--picture",
+    metavar="FILE.svg",
+    type=parameters.FILE,
+    help="Draw the model with its kernels, as SVG.",
 )
 def plan(picture: Path | None, output_format: str, **request: Any) -> None:
     """Choose the cheapest kernels for a model, and show them in execution order."""
@@ -376,10 +406,10 @@ def plan(picture: Path | None, output_format: str, **request: Any) -> None:
     "--frozen",
     metavar="FILE",
     type=parameters.FILE,
-    help="The kernels that `collage freeze` wrote there: measure and race nothing.",
+    help="Build the kernels that `collage freeze` wrote to this file: measure and race nothing.",
 )
 def compile_(output: Path, output_format: str, **request: Any) -> None:
-    """Measure, choose, build, race against each target alone, verify, save."""
+    """Choose the cheapest kernels, build them, race against each target alone, verify, save."""
     from collage_dsl.cli.models import Request, compile_to
 
     compile_to(Request(**request), output, output_format)
@@ -403,7 +433,7 @@ def freeze(output: Path, output_format: str, **request: Any) -> None:
 @parameters.compiles
 @parameters.races
 def bench(output_format: str, **request: Any) -> None:
-    """Compile a model and show how fast it runs; keep nothing but the costs."""
+    """Compile a model and show how fast it runs; save only the costs of kernels."""
     from collage_dsl.cli.models import Request, compile_to
 
     compile_to(Request(**request), None, output_format)
@@ -452,7 +482,7 @@ def records_show(with_log: bool, records: Path | None, output_format: str) -> No
 
 
 @records.command(name="export")
-@click.argument("file", type=parameters.FILE)
+@click.argument("file", type=parameters.FILE, help="The file to write.")
 @click.option(
     "--best", "only_best", is_flag=True, help="Only the fastest schedule of each function."
 )
@@ -465,17 +495,25 @@ def records_export(file: Path, only_best: bool, records: Path | None) -> None:
 
 
 @records.command(name="merge")
-@click.argument("files", nargs=-1, required=True, type=parameters.FILE)
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    type=parameters.FILE,
+    help="Tuning records, or files that `collage records export` wrote.",
+)
 @parameters.records
 def records_merge(files: tuple[Path, ...], records: Path | None) -> None:
-    """Add the schedules of FILES: tuning records, or files that `export` wrote."""
+    """Add the schedules of FILES to the records."""
     from collage_dsl.cli.records import merge_records
 
     merge_records(records, files)
 
 
 @app.command()
-@click.argument("lock", metavar="FILE", type=parameters.FILE)
+@click.argument(
+    "lock", metavar="FILE", type=parameters.FILE, help="The lock that `collage freeze` wrote."
+)
 @parameters.model
 @parameters.targets
 @parameters.output_format
@@ -486,8 +524,9 @@ def records_merge(files: tuple[Path, ...], records: Path | None) -> None:
 @parameters.allow_extern
 def replay(lock: Path, output_format: str, **request: Any) -> int:
     """
-    Search again with the costs in FILE, which `collage freeze` wrote. Nothing is measured. Exit
-    code 1 where other kernels are found.
+    Search again with the costs in a lock, and compare the plan with its plan.
+
+    Nothing is measured. Exit code 1 where other kernels are found.
     """
     from collage_dsl.cli.lock import show_replay
     from collage_dsl.cli.models import Request
@@ -496,19 +535,20 @@ def replay(lock: Path, output_format: str, **request: Any) -> int:
 
 
 @app.command()
-@click.argument("folder", metavar="DIR", type=parameters.FILE)
+@click.argument("folder", metavar="DIR", type=parameters.FILE, help="What `collage compile` wrote.")
 @click.option(
-    "--inputs", metavar="FILE.npz", type=parameters.FILE, help="Inputs by name; else random."
+    "--inputs", metavar="FILE.npz", type=parameters.FILE, help="The inputs, by name; else random."
 )
 @click.option(
-    "--outputs", metavar="FILE.npz", type=parameters.FILE, help="Where to keep the outputs."
+    "--outputs", metavar="FILE.npz", type=parameters.FILE, help="The file to write the outputs to."
 )
-@click.option("--seed", default=0, show_default=True, help="Of random inputs.")
+@click.option("--seed", default=0, show_default=True, help="The seed of random inputs.")
 @click.option(
     "--sizes",
     metavar="NAME=4",
     multiple=True,
-    help="The size of a dimension with a name in random inputs; else 3.",
+    help="The size of a dimension with a name in random inputs; else 3. May be given several "
+    "times.",
 )
 @parameters.output_format
 def run(
@@ -519,19 +559,21 @@ def run(
     sizes: tuple[str, ...],
     output_format: str,
 ) -> None:
-    """Run a compiled model: what `collage compile` wrote to DIR."""
+    """Run a compiled model."""
     from collage_dsl.cli.run import run_folder
 
     run_folder(folder, inputs, outputs, seed, output_format, sizes)
 
 
 @app.command()
-@click.option("--model", type=parameters.FILE, help="An ONNX file, in place of AlexNet.")
+@click.option(
+    "--model", metavar="FILE.onnx", type=parameters.FILE, help="A model, in place of AlexNet."
+)
 @parameters.store
 @parameters.num_cores
 @parameters.output_format
 def demo(model: Path | None, store: Path | None, num_cores: int, output_format: str) -> None:
-    """Compile a real model with TVM and ONNX Runtime, and show what was gained."""
+    """Compile AlexNet with random weights for TVM and ONNX Runtime, and show the times."""
     from collage_dsl.cli.demo import run_demo
 
     run_demo(model, store, num_cores, output_format)
@@ -539,27 +581,30 @@ def demo(model: Path | None, store: Path | None, num_cores: int, output_format: 
 
 @app.group()
 def costs() -> None:
-    """Look at the store of measured costs, and keep it in order."""
+    """Show, copy, delete and check the costs that were measured; calibrate estimates."""
 
 
 _of_target = click.option(
-    "--target", default="*", help="Only costs of targets that fit this glob, such as llvm."
+    "--target",
+    metavar="GLOB",
+    default="*",
+    help="Only costs of targets that fit this glob, such as llvm.",
 )
 _of_machine = click.option(
-    "--machine", default="*", help="Only costs of machines that fit this glob."
+    "--machine", metavar="GLOB", default="*", help="Only costs of machines that fit this glob."
 )
 
 
 @costs.command(name="show")
 @_of_target
 @_of_machine
-@click.option("--kernels", is_flag=True, help="Each cost too.")
+@click.option("--kernels", is_flag=True, help="List each cost too.")
 @parameters.store
 @parameters.output_format
 def costs_show(
     target: str, machine: str, kernels: bool, store: Path | None, output_format: str
 ) -> None:
-    """Say what is known: by target, machine, versions and way of timing."""
+    """Count the costs, by target, machine, versions and way of timing."""
     from collage_dsl.cli.costs import Wanted, show_costs
 
     show_costs(store, Wanted(target, machine), output_format, with_kernels=kernels)
@@ -584,7 +629,7 @@ def costs_calibrate(context: click.Context, store: Path | None, output_format: s
 
 
 @costs.command(name="export")
-@click.argument("file", type=parameters.FILE)
+@click.argument("file", type=parameters.FILE, help="The file to write.")
 @_of_target
 @_of_machine
 @parameters.store
@@ -596,20 +641,28 @@ def costs_export(file: Path, target: str, machine: str, store: Path | None) -> N
 
 
 @costs.command(name="import")
-@click.argument("files", nargs=-1, required=True, type=parameters.FILE)
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    type=parameters.FILE,
+    help="Files that `collage costs export` wrote.",
+)
 @parameters.store
 def costs_import(files: tuple[Path, ...], store: Path | None) -> None:
-    """Take the costs of FILES, which `collage costs export` wrote, into the store."""
+    """Add the costs of FILES to the store."""
     from collage_dsl.cli.costs import take_costs
 
     take_costs(store, files)
 
 
 @costs.command(name="merge")
-@click.argument("stores", nargs=-1, required=True, type=parameters.FILE)
+@click.argument(
+    "stores", nargs=-1, required=True, type=parameters.FILE, help="Files of other stores."
+)
 @parameters.store
 def costs_merge(stores: tuple[Path, ...], store: Path | None) -> None:
-    """Take the costs of other STORES into the store."""
+    """Add the costs of STORES to the store."""
     from collage_dsl.cli.costs import take_costs
 
     take_costs(store, stores)
@@ -625,19 +678,19 @@ def costs_merge(stores: tuple[Path, ...], store: Path | None) -> None:
     "--older-than",
     metavar="DAYS",
     type=click.IntRange(min=0),
-    help="Only what was measured longer ago.",
+    help="Only costs that are older than so many days.",
 )
-@click.option("--dry-run", is_flag=True, help="Forget nothing; say how many it would be.")
+@click.option("--dry-run", is_flag=True, help="Delete nothing; say how many it would be.")
 @parameters.store
 def costs_prune(target: str, machine: str, store: Path | None, **options: Any) -> None:
-    """Forget costs: those that fit all of the options."""
+    """Delete costs: those that fit all of the options."""
     from collage_dsl.cli.costs import Wanted, prune_costs
 
     prune_costs(store, Wanted(target, machine), **options)
 
 
 @costs.command(name="verify")
-@click.option("--repair", "repairs", is_flag=True, help="Keep what can be read.")
+@click.option("--repair", "repairs", is_flag=True, help="Make a new store of what can be read.")
 @parameters.store
 def costs_verify(repairs: bool, store: Path | None) -> int:
     """Look for damage in the store. Exit code 1 if there is any."""
@@ -688,7 +741,7 @@ def doctor(output_format: str) -> int:
 
 
 @app.command()
-@click.option("--stdio", is_flag=True, help="As editors say it; there is no other way to talk.")
+@click.option("--stdio", is_flag=True, help="Ignored: editors give it, and there is no other way.")
 def lsp(stdio: bool) -> None:
     """Serve an editor: findings, completion, definitions, renaming. See docs/editor.md."""
     from collage_dsl.cli.lsp import serve
@@ -732,6 +785,8 @@ def _code(interrupt: Interrupt) -> int:
 
 
 def _usage(error: click.ClickException) -> str:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return error.format_message()
     shown, message = StringIO(), error.format_message()
     error.show(shown)
     # The choices of a missing option are on lines of their own.

@@ -1,4 +1,4 @@
-"""`collage candidates`, `plan`, `compile` and `bench`: the commands that run the four steps."""
+"""`collage plan`, `compile` and `bench`: the commands that run the four steps."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
+from collage_dsl.cli.answer import answer, write_picture
 from collage_dsl.cli.arrays import read_arrays
-from collage_dsl.cli.at import nodes_at
-from collage_dsl.cli.failure import CommandError, writing
-from collage_dsl.cli.graphs import load_graph
-from collage_dsl.cli.output import show, write
+from collage_dsl.cli.failure import CommandError
+from collage_dsl.cli.graphs import onnx_model
 from collage_dsl.cli.progress import Now, progress_on_stderr
 from collage_dsl.cli.shapes import parse_shapes, parse_sizes
 from collage_dsl.cli.targets import load_targets
@@ -22,26 +21,20 @@ from collage_dsl.engine.costs import Pricing, with_provenance
 from collage_dsl.engine.planning import measurements_of
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.refine import Method
-from collage_dsl.engine.steps import MIXED, propose, searched
+from collage_dsl.engine.steps import MIXED, searched
 from collage_dsl.engine.ties import without_ties
 from collage_dsl.engine.tune import TuningOptions, existing_records
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.measuring.memory import GIB
-from collage_dsl.printable import json_text, printable
+from collage_dsl.printable import printable
 from collage_dsl.realization.draws import sizes_of
 from collage_dsl.realization.saving import check_writable
-from collage_dsl.report.documents import (
-    CandidateDocument,
-    CandidatesDocument,
-    Document,
-    PlanDocument,
-)
+from collage_dsl.report.documents import PlanDocument
 from collage_dsl.report.picture import plan_picture
-from collage_dsl.report.text import candidates_text, compile_text, plan_text
+from collage_dsl.report.text import compile_text, plan_text
 from collage_dsl.rules import FusionSpec
-from collage_dsl.scratch import replacement
 from collage_dsl.search import Plan, Reporter, Strategy
 
 
@@ -80,32 +73,10 @@ class Request:
         return None if self.memory is None else int(self.memory * GIB)
 
 
-def show_candidates(
-    model: Path,
-    targets: Sequence[str],
-    output_format: str,
-    shapes: Sequence[str],
-    allow_extern: bool,
-    max_candidates: int | None,
-    at: str | None = None,
-) -> None:
-    """Show the candidates of a model, or only those that take one of the nodes `at`."""
-    specs = load_targets(targets, allow_extern=allow_extern, max_candidates=max_candidates)
-    graph = load_graph(model, shapes)
-    asked = nodes_at(graph, at, model) if at else 0
-    found = propose(graph, *specs, allow_extern=allow_extern)
-    if asked:
-        found = tuple(each for each in found if each.sub_graph.inside & asked)
-    document = CandidatesDocument(
-        model=str(model), candidates=[CandidateDocument.of(candidate) for candidate in found]
-    )
-    answer(document, candidates_text(document), output_format)
-
-
 def show_plan(request: Request, output_format: str, picture: Path | None = None) -> None:
     specs = targets_of(request)
     check_sources(request.costs)
-    graph = from_onnx(request.model, shapes=parse_shapes(request.shapes))
+    graph = from_onnx(onnx_model(request.model), shapes=parse_shapes(request.shapes))
     with progress_on_stderr() as now, ExitStack() as stack:
         pricing = _pricing(request, graph, specs, now, stack)
         plan = _chosen(request, graph, specs, now, pricing)
@@ -116,12 +87,6 @@ def show_plan(request: Request, output_format: str, picture: Path | None = None)
         write_picture(picture, plan_picture(plan))
     document = PlanDocument.of(str(request.model), plan, counts)
     answer(document, plan_text(document), output_format)
-
-
-def write_picture(file: Path, picture: str) -> None:
-    """Raises `CommandError`."""
-    with writing(file), replacement(file) as new:
-        new.write_text(picture, "utf-8")
 
 
 def targets_of(request: Request) -> tuple[FusionSpec, ...]:
@@ -200,8 +165,8 @@ def compile_to(request: Request, folder: Path | None, output_format: str) -> Non
     answer(compiled.report, compile_text(compiled.report) + written, output_format)
 
 
-def compiled_model(request: Request, model: object = None) -> Compiled:
-    """Compile the model of `request`, or `model` under its name, with progress on stderr."""
+def compiled_model(request: Request) -> Compiled:
+    """Compile the model of `request`, with progress on stderr."""
     if request.refine and request.frozen:
         raise CommandError("--frozen and --refine cannot be used together")
     if request.costs and request.frozen:
@@ -211,7 +176,7 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
     inputs = read_arrays(request.inputs) if request.inputs else None
     with progress_on_stderr() as now:
         return compile_model(
-            model or request.model,
+            onnx_model(request.model),
             specs,
             name=str(request.model),
             store=request.store,
@@ -238,11 +203,3 @@ def compiled_model(request: Request, model: object = None) -> Compiled:
             watch=now.watch,
             reporter=now,
         )
-
-
-def answer(document: Document, text: str, output_format: str) -> None:
-    """Write the answer of a command to stdout."""
-    if output_format == "json":
-        write(json_text(document.plain()))
-    else:
-        show(text)

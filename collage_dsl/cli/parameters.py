@@ -42,8 +42,23 @@ output_format = click.option(
     show_default=True,
     help="How to answer.",
 )
-model = click.argument("model", type=FILE)
-pattern = click.argument("pattern", metavar="FILE[#PATTERN]")
+model = click.argument(
+    "model",
+    type=FILE,
+    help="An ONNX file, or the name of a light model of the onnx package: alexnet.",
+)
+model_or_graph = click.argument(
+    "model",
+    type=FILE,
+    help="An ONNX file, a graph in the text notation (FILE.graph), or the name of a light "
+    "model of the onnx package: alexnet.",
+)
+pattern = click.argument(
+    "pattern",
+    metavar="FILE[#PATTERN]",
+    help="A pattern of a spec file; FILE if it has only one. The name of a shipped spec stands for "
+    "its file.",
+)
 targets = click.option(
     "--target",
     "-t",
@@ -60,7 +75,7 @@ search = click.option(
     metavar="DIR",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Where imported files are looked for besides; may be given several times.",
+    help="One more folder in which imported files are looked for; may be given several times.",
 )
 shapes = click.option(
     "--shape",
@@ -77,11 +92,19 @@ sizes = click.option(
     help="Sizes of a dimension with a name that get plans of their own, besides the one for any "
     "size; several options make each combination.",
 )
-store = click.option("--store", type=FILE, help="Where measured costs are kept.")
+store = click.option(
+    "--store",
+    metavar="FILE",
+    type=FILE,
+    help="The file of measured costs. Default: costs.sqlite in the folder collage_dsl of "
+    "$XDG_CACHE_HOME, or of ~/.cache.",
+)
 records = click.option(
     "--records",
+    metavar="FILE",
     type=FILE,
-    help="The file of the schedules that tuning has tried; by default beside the costs.",
+    help="The file of the schedules that tuning has tried. Default: costs.tuned.sqlite beside the "
+    "costs.",
 )
 tuning_budget = click.option(
     "--tuning-budget",
@@ -98,6 +121,15 @@ costs = click.option(
     help="Where the costs of kernels come from: a cost table, a store (.sqlite), `measured` (the "
     "default), `recorded`, `analytic`, or a source that a package declares. Several are asked in "
     "turn: docs/costs.md.",
+)
+known_costs = click.option(
+    "--costs",
+    type=click.Path(),
+    metavar="SOURCE",
+    multiple=True,
+    help="Where the costs of kernels come from: a cost table, a store (.sqlite), `recorded` (the "
+    "default), `analytic`, or a source that a package declares. Several are asked in turn: "
+    "docs/costs.md.",
 )
 num_cores = click.option(
     "--num-cores",
@@ -132,7 +164,8 @@ strategy = click.option(
 max_candidates = click.option(
     "--max-candidates",
     type=click.IntRange(min=1),
-    help="How many candidates a rule may add, where its target does not say.",
+    help="How many candidates a rule may add, where its target does not say. Default: 10000, and "
+    "10 more for each node of the model.",
 )
 allow_extern = click.option(
     "--allow-extern",
@@ -147,7 +180,7 @@ tracker = click.option(
     metavar="HOST:PORT",
     help="Time kernels on devices that this tracker of TVM lends: docs/fleet.md.",
 )
-key = click.option("--key", help="The key under which the tracker has these devices.")
+key = click.option("--key", help="The key under which the tracker offers these devices.")
 scheduler = click.option(
     "--scheduler",
     metavar="ADDRESS",
@@ -195,7 +228,7 @@ def races(command: _Command) -> _Command:
             "--refine-state",
             metavar="DIR",
             type=FILE,
-            help="Where --refine keeps the plans that it ran; by default `refinements` beside the "
+            help="Where --refine keeps the plans that it ran. Default: `refinements` beside the "
             "store.",
         ),
         click.option(
@@ -233,16 +266,23 @@ def on_files(command: _Command) -> _Command:
         click.option(
             "--force-exclude",
             is_flag=True,
-            help="Leave out files that [tool.collage] excludes also if FILES names them.",
+            help="Leave out what [tool.collage] excludes, even if FILES names it.",
         ),
         click.option(
             "--stdin-filename",
             metavar="NAME",
             default="<stdin>",
             show_default=True,
-            help="What to call the text on standard input, for which `-` stands among FILES.",
+            help="The name of the text on standard input, which is `-` among FILES. Settings and "
+            "imports are found from its folder.",
         ),
-        click.argument("files", nargs=-1, required=True, type=FILE),
+        click.argument(
+            "files",
+            nargs=-1,
+            required=True,
+            type=FILE,
+            help="Spec files, and folders with spec files; `-` is standard input.",
+        ),
     )
     for decorate in options:
         command = decorate(command)

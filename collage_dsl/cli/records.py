@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from collage_dsl.cli.answer import answer
 from collage_dsl.cli.failure import CommandError, writing
-from collage_dsl.cli.models import answer
 from collage_dsl.cli.output import show
 from collage_dsl.cost.records import Records, export_trials, read_trials, records_path
 from collage_dsl.printable import printable

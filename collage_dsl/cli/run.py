@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from collage_dsl.cli.answer import answer
 from collage_dsl.cli.arrays import read_arrays, write_arrays
 from collage_dsl.cli.failure import CommandError
-from collage_dsl.cli.models import answer
 from collage_dsl.cli.shapes import parse_size
 from collage_dsl.engine.race import latency
 from collage_dsl.graph import TensorType

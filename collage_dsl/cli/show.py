@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from collage_dsl.cli.answer import answer, write_picture
 from collage_dsl.cli.at import nodes_at
 from collage_dsl.cli.graphs import load_graph
-from collage_dsl.cli.models import answer, write_picture
 from collage_dsl.graph import Form, Graph, OpSet, members
 from collage_dsl.language.write.graph_printer import format_graph
 from collage_dsl.report.documents import GraphDocument, GraphNodeDocument, OriginDocument

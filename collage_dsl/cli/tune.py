@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from collage_dsl.cli.models import Request, answer, targets_of
+from collage_dsl.cli.answer import answer
+from collage_dsl.cli.graphs import onnx_model
+from collage_dsl.cli.models import Request, targets_of
 from collage_dsl.cli.progress import progress_on_stderr
 from collage_dsl.cli.shapes import parse_shapes
 from collage_dsl.cost import check_sources, only
@@ -22,7 +24,7 @@ def show_tuned(request: Request, at: str | None, trials: int | None, output_form
             request.records, trials, budget=request.tuning_budget, watch=now.tried
         )
         found = tune_model(
-            request.model,
+            onnx_model(request.model),
             targets_of(request),
             at=at or "",
             options=options,

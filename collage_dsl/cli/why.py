@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from collage_dsl.cli.answer import answer
 from collage_dsl.cli.at import nodes_at
 from collage_dsl.cli.failure import WRONG, CommandError
 from collage_dsl.cli.graphs import load_graph
-from collage_dsl.cli.models import answer
 from collage_dsl.engine.named import parts, spec_file
 from collage_dsl.engine.spec_files import patterns
 from collage_dsl.engine.why import near, why

@@ -44,6 +44,10 @@ def compile(  # noqa: A001 (collage.compile is the contract)
     `allow_extern` lets predicates of the specs run host code; without it such a predicate raises
     `PredicateError`. `backends` come before the installed ones, also for `gather` and
     `op_predicate`. Other options are those of `engine.compile.compile_model`.
+
+    Raises `RuleError` for a spec with errors, `FrontendError` for a model that cannot be read,
+    `UncoveredError` for one with a call that no target can run, and `VerificationError` if the
+    result is wrong.
     """
     specs = specs_of(targets, backends)
     name = str(model) if isinstance(model, str | Path) else "model"

@@ -133,7 +133,8 @@ def choose(
 ) -> Plan:
     """
     A cheapest plan of the candidates `found`, by `strategy` (docs/search.md). Raises
-    `search.NoPlanError`. A candidate that costs less than its `lower_bound` may be overlooked.
+    `NoPlanError`. `cost` gives seconds or `Infeasible`. A candidate that costs less than its
+    `lower_bound` may be overlooked.
     Several sources of costs are asked in turn; raises `CostError` if none knows a cost. Each
     kernel of the plan says which source gave its cost.
     `ahead` hears of several candidates before their costs are asked for; `reporter` is told what

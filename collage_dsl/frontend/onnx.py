@@ -70,7 +70,7 @@ def from_onnx(
     the last has that name, and the others have names derived from it. An operator that has no form
     in Relax is one node, of the kind opaque, that is named after it: `onnx.LSTM`. `shapes` gives
     shapes of inputs, in place of those in the model; a dimension with a name has any size. Graphs
-    with the same `shared` constants have equal ones in the same memory.
+    with the same `shared` constants have equal ones in the same memory. Raises `FrontendError`.
     """
     try:
         loaded, data = load_apart(model)

@@ -11,14 +11,10 @@ def checked(specs: Sequence[FusionSpec], name: str) -> Mapping[str, FusionSpec]:
     """
     Return the same specs after checking their text, which messages call `name`.
 
-    Raises RuleError with everything that is wrong, and ValueError for what no text can express:
-    an operator that does not exist, or a name with a space in it.
+    Raises RuleError with everything that is wrong, and ValueError for what no text can express,
+    such as a name with a space in it.
     """
-    try:
-        text = to_text({spec.name: spec for spec in specs})
-    except KeyError as problem:
-        raise ValueError(f"there is no operator `{problem.args[0]}`") from None
-    loaded = load(text=text, name=name)
+    loaded = load(text=to_text({spec.name: spec for spec in specs}), name=name)
     if list(loaded.values()) != list(specs):
         raise ValueError("a name is used twice, or is none that a text can have")
     return loaded

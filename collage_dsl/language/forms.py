@@ -24,6 +24,7 @@ from collage_dsl.language.messages.findings import listed
 from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.syntax.whole_text import EDITION
 from collage_dsl.printable import json_text, printable, printable_lines
+from collage_dsl.reading import fault_in_words
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.condition import Constant
 from collage_dsl.rules.pattern import Number
@@ -152,19 +153,13 @@ def _first(problem: pydantic.ValidationError) -> str:
 def _in_words(kind: str, context: Mapping[str, Any]) -> str:
     """What is wrong, for mistakes that are frequent; else empty."""
     match kind:
-        case "missing":
-            return "this field is missing"
-        case "extra_forbidden":
-            return "there is no field of this name"
-        case "model_type" | "model_attributes_type" | "dict_type":
-            return "an object with fields is needed here"
         case "literal_error":
             return f"this must be {context['expected']}"
         case "union_tag_invalid":
             known = re.findall(r"'(\w+)'", context["expected_tags"])
             hint = did_you_mean(context["tag"], known) or f"there are {listed(known, 'and')}"
             return f"there is no type `{context['tag']}` here; {hint}"
-    return ""
+    return fault_in_words(kind)
 
 
 # From specs to plain data.

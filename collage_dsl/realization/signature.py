@@ -14,6 +14,7 @@ import tvm_ffi
 
 from collage_dsl.graph import Graph, TensorType, Type, members
 from collage_dsl.graph.requirements import Requirement, requirements_of
+from collage_dsl.reading import first_fault
 
 SIGNATURE = "signature.json"
 
@@ -180,9 +181,7 @@ class Signature:
         try:
             return _SIGNATURE.validate_python(fields)
         except pydantic.ValidationError as error:
-            wrong = error.errors()[0]
-            place = ".".join(map(str, wrong["loc"]))
-            raise ValueError(f"{SIGNATURE}: {place}: {wrong['msg']}") from None
+            raise ValueError(f"{SIGNATURE}: {first_fault(error)}") from None
 
 
 def _check_versions(fields: Mapping[str, Any]) -> None:

@@ -182,7 +182,9 @@ def _call(call: Call) -> str:
     if call.kinds and call.attributes:
         raise ValueError("conditions on attributes of a class by kind cannot be written")
     operands = ", ".join(map(_operand, call.operands))
-    types = {name: t for op in call.ops for name, t in operators()[op].attrs.items()}
+    # An operator that does not exist is written too: reading the text says so.
+    known = [operators()[op] for op in call.ops if op in operators()]
+    types = {name: t for operator in known for name, t in operator.attrs.items()}
     conditions = ", ".join(_expression(w.condition, types) for w in call.attributes)
     brackets = f" [{conditions}]" if conditions else ""
     modifiers = f"{' ordered' if call.ordered else ''}{' shared' if call.shared else ''}"
