@@ -13,12 +13,12 @@ _SUMS = (
     "einsum", "matmul", "mean", "prod", "std", "sum", "variance",
     *(f"nn.conv{rank}d{way}" for rank in (1, 2, 3) for way in ("", "_transpose")),
     *(f"nn.{kind}avg_pool{rank}d" for rank in (1, 2, 3) for kind in ("", "adaptive_")),
-    "nn.attention", "nn.attention_bias", "nn.group_norm", "nn.instance_norm", "nn.layer_norm",
+    "nn.attention", "nn.attention_bias", "nn.batch_norm", "nn.group_norm", "nn.instance_norm", "nn.layer_norm",
     "nn.log_softmax", "nn.rms_norm", "nn.softmax",
 )  # fmt: skip
 _FUNCTIONS = (
-    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log",
-    "log_add_exp", "nn.gelu", "nn.gelu_tanh", "nn.selu", "nn.silu", "nn.softplus", "power",
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp",
+    "image.grid_sample", "log", "log_add_exp", "nn.gelu", "nn.gelu_tanh", "nn.selu", "nn.silu", "nn.softplus", "power",
     "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "square", "tan", "tanh",
 )  # fmt: skip
 
@@ -44,7 +44,7 @@ def in_float32(legalizer: Legalizer, short: Collection[str]) -> Legalizer:
             return legalizer(builder, call)
         arguments = [_widened(builder, argument) for argument in call.args]
         wide = builder.normalize(tvm.ir.Call(call.op, arguments, call.attrs, call.ty_args))
-        return _converted(builder, builder.emit(legalizer(builder, wide)), _dtype(call))
+        return _narrowed(builder, builder.emit(legalizer(builder, wide)), _dtype(call))
 
     return legalized
 
@@ -64,12 +64,23 @@ def _widened(builder: Any, argument: Any) -> Any:
     return builder.emit(_converted(builder, argument, "float32"))
 
 
+def _narrowed(builder: Any, value: Any, dtype: str) -> Any:
+    """`value`, a tensor or a tuple of tensors, as numbers of `dtype`."""
+    if not isinstance(value.ty, relax.TupleType):
+        return _converted(builder, value, dtype)
+    fields = (builder.emit(relax.TupleGetItem(value, i)) for i in range(len(value.ty.fields)))
+    return relax.Tuple([builder.emit(_converted(builder, each, dtype)) for each in fields])
+
+
 def _converted(builder: Any, value: Any, dtype: str) -> Any:
     return usual(builder, builder.normalize(relax.op.astype(value, dtype)))
 
 
 def _dtype(value: Any) -> str:
-    """The type of the elements of a tensor; empty for other values."""
-    if not isinstance(value.ty, relax.TensorType) or value.ty.dtype is None:
+    """The type of the elements of a tensor, or of the first one of a tuple; else empty."""
+    type_ = value.ty
+    while isinstance(type_, relax.TupleType) and type_.fields:
+        type_ = type_.fields[0]
+    if not isinstance(type_, relax.TensorType) or type_.dtype is None:
         return ""
-    return str(value.ty.dtype.dtype)
+    return str(type_.dtype.dtype)
