@@ -170,7 +170,7 @@ def _keeping_zeros(node: Any, otherwise: Legalizer) -> Legalizer:
 
 def _is_zero(argument: Any) -> bool:
     """Whether an argument is the constant float zero, as a scalar."""
-    if not isinstance(argument, tvm.ir.GenericConst) or argument.ty.ndim != 0:
+    if not _is_scalar(argument):
         return False
     array = argument.value.numpy()
     return array.dtype.kind == "f" and array.item() == 0
@@ -222,12 +222,25 @@ def _equality(compare: Callable[..., Tensor]) -> Legalizer:
         if any(str(each.ty.dtype.dtype) != "bool" for each in call.args):
             return usual(builder, call)
 
-        def compared(*operands: Tensor) -> Tensor:
+        def compared(*operands: Tensor | Expr) -> Tensor:
             return compare(*(topi.cast(each, "uint8") for each in operands))
 
-        return builder.call_te(compared, *call.args, primfunc_name_hint=compare.__name__)
+        left, right = call.args
+        operands = (left, _number(right)) if _is_scalar(right) else (_number(left), right)
+        return builder.call_te(compared, *operands, primfunc_name_hint=compare.__name__)
 
     return legalizer
+
+
+def _is_scalar(argument: Any) -> bool:
+    return isinstance(argument, tvm.ir.GenericConst) and argument.ty.ndim == 0
+
+
+def _number(argument: Any) -> Any:
+    """A scalar constant as a number in the code: a fused kernel has no constants inside."""
+    if not _is_scalar(argument):
+        return argument
+    return tirx.const(argument.value.numpy().item(), str(argument.ty.dtype.dtype))
 
 
 def _is_float(x: Tensor) -> bool:
