@@ -78,3 +78,25 @@ def test_an_enlarged_image_may_hold_infinities(mode: str) -> None:
     )
 
     collage.compile(model, ["native"], cost=[lambda kernel: 1e-6], race_seconds=0.1)
+
+
+def test_rounding_decides_between_integers_of_16_bits() -> None:
+    """The last digit of a sigmoid is a hundredth of a step."""
+    model = parse_model(
+        """<ir_version: 9, opset_import: ["": 21]>
+        g (float[64,64] x) => (float[64,64] y)
+        <float s = {5e-5}, uint16 z = {35000}, float t = {1.25e-5}, uint16 zero = {0}> {
+          q = QuantizeLinear (x, s, z)
+          d = DequantizeLinear (q, s, z)
+          g = Sigmoid (d)
+          r = QuantizeLinear (g, t, zero)
+          y = DequantizeLinear (r, t, zero)
+        }"""
+    )
+
+    def cost(kernel: collage.CandidateKernel) -> float:
+        """Small, but for the kernel of the first four calls."""
+        return 1e-7 if kernel.nodes == {"q", "d", "g", "r"} else 1e-6 * len(kernel.nodes)
+
+    for target in ("native", "onnxruntime"):
+        collage.compile(model, [target], cost=[cost], race_seconds=0.1)
