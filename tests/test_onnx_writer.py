@@ -97,7 +97,7 @@ def unary() -> Iterator[tuple[str, Case]]:
 
 
 def quantizing() -> Iterator[tuple[str, Case]]:
-    for dtype in ("int8", "uint8"):
+    for dtype in ("int8", "uint8", "int16", "uint16"):
         x, zero = f32(3, 40) * 200, np.array(7, dtype)
         points, whole = np.array([7, 0, 100], dtype), (3 * x).clip(0, 100).astype(dtype)
         scales = positive(3)

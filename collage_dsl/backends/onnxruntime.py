@@ -95,11 +95,11 @@ def _unfit(graph: Graph) -> str | None:
 def _without_kernel(model: onnx.ModelProto, kept: Collection[str]) -> str | None:
     """
     Why onnxruntime has no kernel for some node of `model`; None if it has one for each. It has
-    taken those that are `kept` already.
+    taken those that are `kept` already, and has those that are of its own domain.
     """
     dtypes = _dtypes(model)
     for node in model.graph.node:
-        if node.name in kept:
+        if node.name in kept or node.domain:
             continue
         schema = onnx.defs.get_schema(node.op_type, OPSET)
         wanted = dict(_wanted(node, schema, dtypes))

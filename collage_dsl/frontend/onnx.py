@@ -233,11 +233,17 @@ class _Importer(Values):
 
     def is_passed_on(self, node: onnx.NodeProto) -> bool:
         """Whether the output is the input with another name."""
-        masks = any(self.uses[name] for name in node.output[1:])
-        trains = len(node.input) > 2 and bool(node.input[2])
-        return node.op_type == "Identity" or (
-            node.op_type == "Dropout" and not masks and not trains
-        )
+        if node.op_type != "Dropout":
+            return node.op_type == "Identity"
+        is_masked = any(self.uses[name] for name in node.output[1:])
+        return not is_masked and not self.may_train(node)
+
+    def may_train(self, node: onnx.NodeProto) -> bool:
+        """Whether a Dropout may drop something: its third input is true, or is computed."""
+        if len(node.input) < 3 or not node.input[2]:
+            return False
+        mode = self.constant(node.input[2])
+        return mode is None or bool(mode.any())
 
     def pass_on(self, node: onnx.NodeProto) -> None:
         source, name = node.input[0], node.output[0]

@@ -146,14 +146,37 @@ def pad(site: Site) -> Value | None:
     for place, axis in enumerate(chosen):
         around[2 * axis % (2 * rank)] = int(pads[place])
         around[(2 * axis + 1) % (2 * rank)] = int(pads[place + len(chosen)])
-    if min(around) < 0 or mode is None:
+    if mode is None:
         return None
+    if min(around) < 0:
+        cut = _shortened(site, x, around)
+        if cut is None:
+            return None
+        x, around = cut, [max(each, 0) for each in around]
     if mode == "reflect":
         for size, before, after in zip(static_dims(x.ty), around[::2], around[1::2], strict=True):
             if size is not None and max(before, after) >= size:
                 raise WrongNodeError(f"an axis of {size} elements has too few to be reflected")
     fill = 0.0 if value is None else float(np.asarray(value).item())
     return relax.op.nn.pad(x, around, pad_mode=mode, pad_value=fill)
+
+
+def _shortened(site: Site, x: Any, around: Sequence[int]) -> Any:
+    """
+    `x` without what negative padding takes away, which comes before the padding; None where its
+    size is not known, or nothing would be left.
+    """
+    axes, begin, end = [], [], []
+    for axis, size in enumerate(static_dims(x.ty)):
+        before, after = (max(-each, 0) for each in around[2 * axis : 2 * axis + 2])
+        if not before and not after:
+            continue
+        if size is None or before + after >= size:
+            return None
+        axes.append(axis)
+        begin.append(before)
+        end.append(size - after)
+    return site.scope.emit(relax.op.strided_slice(x, axes, begin, end))
 
 
 _PADDING = {

@@ -170,7 +170,7 @@ def _keeping_zeros(node: Any, otherwise: Legalizer) -> Legalizer:
 
 def _is_zero(argument: Any) -> bool:
     """Whether an argument is the constant float zero, as a scalar."""
-    if not isinstance(argument, tvm.ir.GenericConst) or argument.ty.ndim != 0:
+    if not _is_scalar(argument):
         return False
     array = argument.value.numpy()
     return array.dtype.kind == "f" and array.item() == 0

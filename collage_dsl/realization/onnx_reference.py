@@ -98,14 +98,17 @@ class Reference:
     def near(self, inputs: Sequence[Array]) -> Iterator[list[Array]]:
         """
         Outputs of which integers may be as right as those of `run`: sums that are rounded to them
-        are computed from operands that differ by what rounding does to a long sum.
+        are computed from operands that differ by what rounding does to a long sum. If inputs do,
+        weights differ by less in other runs: inputs may be rounded twice, and the first integers
+        hide how near the second ones are to others.
         """
+        change = _SUM_SHAKE
         if any(map(is_float, inputs)):
             yield from map(self.run, summed_otherwise(inputs, self.unit))
-            return
+            change = _SHAKE
         whole, generator = _with_constants(self.model, self.constants), np.random.default_rng(0)
         for _ in range(_SUMS_SHAKEN):
-            session = _session(with_shaken_weights(whole, generator, _SUM_SHAKE), {})
+            session = _session(with_shaken_weights(whole, generator, change), {})
             yield list(run_session(session, dict(zip(self.names, inputs, strict=True))).values())
 
 

@@ -171,9 +171,10 @@ def _astype(call: Call) -> str:
 
 def _quantize(call: Call) -> str:
     """Relax may have a zero point of another type than the result, ONNX not."""
-    call.require(call.result_dtype in _QUANTIZED, f"a result of {call.result_dtype}")
-    call.require(call.type(2).dtype == call.result_dtype, "a zero point of another type")
-    return call.emit("QuantizeLinear", *_operands(call), axis=_axis_of_scale(call))
+    dtype = call.result_dtype
+    call.require(dtype in _QUANTIZED, f"a result of {dtype}")
+    call.require(call.type(2).dtype == dtype, "a zero point of another type")
+    return _linear(call, "QuantizeLinear", dtype)
 
 
 def _dequantize(call: Call) -> str:
@@ -184,10 +185,17 @@ def _dequantize(call: Call) -> str:
         zero = call.literals[2]
         call.require(zero is not None and not np.any(zero), "a zero point of int32")
     call.require(call.type(2).dtype == dtype, "a zero point of another type")
-    return call.emit("DequantizeLinear", *_operands(call), axis=_axis_of_scale(call))
+    return _linear(call, "DequantizeLinear", dtype)
 
 
-_QUANTIZED = ("int8", "uint8")
+_LONG = ("int16", "uint16")
+_QUANTIZED = ("int8", "uint8", *_LONG)
+
+
+def _linear(call: Call, op: str, dtype: str) -> str:
+    """The standard has 16 bits from operator set 21 on, onnxruntime's own domain always."""
+    domain = "com.microsoft" if dtype in _LONG else None
+    return call.emit(op, *_operands(call), axis=_axis_of_scale(call), domain=domain)
 
 
 def _operands(call: Call) -> Sequence[str]:

@@ -77,9 +77,10 @@ def kept_nodes(graph: Graph) -> dict[int, KeptNode]:
 def operator_sets(kept: Mapping[int, KeptNode], others: Sequence[onnx.NodeProto]) -> dict[str, int]:
     """
     The version of each domain in which all nodes mean the same: those `kept`, and the `others`,
-    which are of `OPSET`. Raises `Unsupported` if there is none.
+    which are of `OPSET`, or of version 1 of another domain. Raises `Unsupported` if there is none.
     """
-    result: dict[str, int] = {}
+    result = {node.domain: 1 for node in others if node.domain}
+    standard = [node for node in others if not node.domain]
     for each in kept.values():
         for domain, version in each.versions.items():
             if domain and result.setdefault(domain, version) != version:
@@ -88,7 +89,7 @@ def operator_sets(kept: Mapping[int, KeptNode], others: Sequence[onnx.NodeProto]
     # that define anew what is in there. So the versions of the nodes that are kept come first.
     wanted = [*sorted({each.versions.get("", OPSET) for each in kept.values()}), OPSET]
     for version in wanted:
-        if _mean_the_same(version, kept, others):
+        if _mean_the_same(version, kept, standard):
             return {"": version, **result}
     first = next(iter(kept.values()))
     raise Unsupported(first.name, first.op, f"operator set {wanted[-2]} is needed, and {OPSET}")
