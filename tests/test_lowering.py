@@ -140,6 +140,45 @@ def test_operators_without_code_in_tvm_are_native_kernels(case: str, rows: int |
     np.testing.assert_allclose(actual, expected(x), rtol=1e-5, atol=1e-6)
 
 
+def run_of_float16(operator: Operator, *shapes: tuple[int, ...]) -> tuple[Array, list[Array]]:
+    """What a function of one operator gives for random float16, and the arrays it took."""
+    rng = np.random.default_rng(5)
+    arrays = [rng.uniform(0.1, 0.9, shape).astype(np.float16) for shape in shapes]
+    given = [relax.Var("x", relax.TensorType(each.shape, "float16")) for each in arrays]
+    builder = relax.BlockBuilder()
+    with builder.function("main", given):
+        with builder.dataflow():
+            result = builder.emit_output(builder.emit(operator(given)))
+        builder.emit_func_output(result)
+    [actual] = run(builder.get(), *arrays)
+    return actual, [each.astype(np.float32) for each in arrays]
+
+
+def test_a_batch_norm_of_float16_is_a_native_kernel() -> None:
+    def operator(given: list[Any]) -> Any:
+        return relax.TupleGetItem(relax.op.nn.batch_norm(*given, axis=1, training=False), 0)
+
+    actual, (x, *weights) = run_of_float16(operator, (1, 8, 4, 4), *[(8,)] * 4)
+    gamma, beta, mean, variance = (each.reshape(8, 1, 1) for each in weights)
+    right = (x - mean) / np.sqrt(variance + 1e-5) * gamma + beta
+    assert actual.dtype == np.float16
+    np.testing.assert_allclose(actual, right, rtol=2e-3, atol=2e-3)
+
+
+def test_a_grid_sample_of_float16_is_a_native_kernel() -> None:
+    actual, (x, grid) = run_of_float16(
+        lambda given: relax.op.image.grid_sample(*given), (1, 2, 5, 4), (1, 2, 3, 3)
+    )
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 20]> g (float[1,2,5,4] x, float[1,3,3,2] grid)'
+        "=> (float[1,2,3,3] y) { y = GridSample (x, grid) }"
+    )
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    [right] = session.run(None, {"x": x, "grid": grid.transpose(0, 2, 3, 1)})
+    assert actual.dtype == np.float16
+    np.testing.assert_allclose(actual, right, rtol=2e-3, atol=2e-3)
+
+
 TRUTH: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Array, Array], Array]]] = {
     "add": (relax.op.add, np.logical_or),
     "equal": (relax.op.equal, np.equal),

@@ -258,8 +258,11 @@ def _of_truth_values(function: Callable[..., Tensor], otherwise: Legalizer) -> L
 
 def _number_of(argument: Any) -> Any:
     """A constant truth value as a number, since a kernel has no tensors inside."""
-    is_scalar = isinstance(argument, tvm.ir.GenericConst) and argument.ty.ndim == 0
-    return tirx.const(bool(argument.value.numpy()), "bool") if is_scalar else argument
+    return tirx.const(bool(argument.value.numpy()), "bool") if _is_scalar(argument) else argument
+
+
+def _is_scalar(argument: Any) -> bool:
+    return isinstance(argument, tvm.ir.GenericConst) and argument.ty.ndim == 0
 
 
 def _compared(compare: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -13,13 +13,13 @@ _SUMS = (
     "einsum", "matmul", "mean", "prod", "std", "sum", "variance",
     *(f"nn.conv{rank}d{way}" for rank in (1, 2, 3) for way in ("", "_transpose")),
     *(f"nn.{kind}avg_pool{rank}d" for rank in (1, 2, 3) for kind in ("", "adaptive_")),
-    "nn.attention", "nn.attention_bias", "nn.batch_norm", "nn.group_norm", "nn.instance_norm", "nn.layer_norm",
-    "nn.log_softmax", "nn.rms_norm", "nn.softmax",
+    "nn.attention", "nn.attention_bias", "nn.batch_norm", "nn.group_norm",
+    "nn.instance_norm", "nn.layer_norm", "nn.log_softmax", "nn.rms_norm", "nn.softmax",
 )  # fmt: skip
 _FUNCTIONS = (
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp",
-    "image.grid_sample", "log", "log_add_exp", "nn.gelu", "nn.gelu_tanh", "nn.selu", "nn.silu", "nn.softplus", "power",
-    "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "square", "tan", "tanh",
+    "image.grid_sample", "log", "log_add_exp", "nn.gelu", "nn.gelu_tanh", "nn.selu", "nn.silu",
+    "nn.softplus", "power", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "square", "tan", "tanh",
 )  # fmt: skip
 
 SHORT: Mapping[str, tuple[str, ...]] = {
