@@ -238,7 +238,7 @@ def candidates(
     show_default=True,
     help="With --at: how many steps around it.",
 )
-@click.option("--picture", type=parameters.FILE, help="Draw the graph there, as SVG.")
+@click.option("--picture", type=parameters.NEW_FILE, help="Draw the graph there, as SVG.")
 @parameters.output_format
 @parameters.shapes
 def show(
@@ -352,7 +352,7 @@ def near(
 @app.command()
 @parameters.compiles
 @click.option(
-    "--picture", type=parameters.FILE, help="Draw the model with its kernels there, as SVG."
+    "--picture", type=parameters.NEW_FILE, help="Draw the model with its kernels there, as SVG."
 )
 def plan(picture: Path | None, output_format: str, **request: Any) -> None:
     """Choose the cheapest kernels for a model, and show them in execution order."""
@@ -389,7 +389,12 @@ def compile_(output: Path, output_format: str, **request: Any) -> None:
 @parameters.compiles
 @parameters.races
 @click.option(
-    "--output", "-o", metavar="FILE", required=True, type=parameters.FILE, help="The lock to write."
+    "--output",
+    "-o",
+    metavar="FILE",
+    required=True,
+    type=parameters.NEW_FILE,
+    help="The lock to write.",
 )
 def freeze(output: Path, output_format: str, **request: Any) -> None:
     """Compile a model, and write which kernels were chosen, for `compile --frozen`."""
@@ -452,7 +457,7 @@ def records_show(with_log: bool, records: Path | None, output_format: str) -> No
 
 
 @records.command(name="export")
-@click.argument("file", type=parameters.FILE)
+@click.argument("file", type=parameters.NEW_FILE)
 @click.option(
     "--best", "only_best", is_flag=True, help="Only the fastest schedule of each function."
 )
@@ -501,7 +506,10 @@ def replay(lock: Path, output_format: str, **request: Any) -> int:
     "--inputs", metavar="FILE.npz", type=parameters.FILE, help="Inputs by name; else random."
 )
 @click.option(
-    "--outputs", metavar="FILE.npz", type=parameters.FILE, help="Where to keep the outputs."
+    "--outputs",
+    metavar="FILE.npz",
+    type=parameters.NEW_ARRAYS,
+    help="Where to keep the outputs.",
 )
 @click.option("--seed", default=0, show_default=True, help="Of random inputs.")
 @click.option(
@@ -584,7 +592,7 @@ def costs_calibrate(context: click.Context, store: Path | None, output_format: s
 
 
 @costs.command(name="export")
-@click.argument("file", type=parameters.FILE)
+@click.argument("file", type=parameters.NEW_FILE)
 @_of_target
 @_of_machine
 @parameters.store
