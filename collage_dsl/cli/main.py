@@ -697,11 +697,11 @@ def doctor(output_format: str) -> int:
 
 @app.command()
 @click.option("--stdio", is_flag=True, help="As editors say it; there is no other way to talk.")
-def lsp(stdio: bool) -> None:
+def lsp(stdio: bool) -> int:
     """Serve an editor: findings, completion, definitions, renaming. See docs/editor.md."""
     from collage_dsl.cli.lsp import serve
 
-    serve()
+    return serve()
 
 
 def main() -> None:

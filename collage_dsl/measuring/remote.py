@@ -15,7 +15,7 @@ from tvm.rpc import base
 from tvm.rpc.base import TrackerCode
 
 from collage_dsl.measuring.artifact import Artifact
-from collage_dsl.measuring.executors import Answer, Lost, Memory, in_thread
+from collage_dsl.measuring.executors import Answer, Lost, Memory, NoDevice, in_thread
 from collage_dsl.measuring.machine import Machine, this_machine
 from collage_dsl.measuring.wire import NotRead, value_of
 
@@ -87,9 +87,14 @@ class Tracker:
     def lent(self) -> "Iterator[RemoteDevice]":
         try:
             host, port, match = self._lease()
-            session = rpc.connect(host, port, match)
+        except OSError as error:
+            raise NoDevice(f"no device with the key `{self.key}`: {_first_line(error)}") from error
+        try:
+            session = in_thread(rpc.connect, host, port, match).result(_ANSWER)
+        except TimeoutError:
+            raise Lost(f"{host}:{port} gave no answer for {_ANSWER:g} s") from None
         except (OSError, RuntimeError) as error:
-            raise Lost(f"no device with the key `{self.key}`: {_first_line(error)}") from error
+            raise Lost(f"{host}:{port} was lost: {_first_line(error)}") from error
         device = RemoteDevice(f"{host}:{port}", session, self)
         del session  # The device has the only reference: the session ends with it.
         try:
