@@ -168,6 +168,11 @@ def test_the_action_installs_and_runs(tmp_path: Path, source: str) -> None:
     assert "pattern `p`: 1 match lost" in runner.summary.read_text()
 
     assert runner.run(1, commands="", paths="specs", against="old").returncode == 0
+    runner.summary.unlink()
+    (runner.work / "wrong.collage").write_text("no spec")
+    assert runner.run(1, commands="", paths="wrong.collage", against="old").returncode == 2
+    assert not runner.summary.exists()
+    assert runner.run(1, commands="", paths="specs", sarif="new/c.sarif").returncode == 0
     assert runner.run(1, commands="", paths="specs", against="none").returncode == 2
     assert runner.run(1, commands="chekc").returncode == 2
     assert runner.run(1, paths="$(touch made)").returncode == 2
