@@ -1,6 +1,7 @@
 """Temporary folders, which are removed later where the process that made them was killed."""
 
 import atexit
+import errno
 import fcntl
 import os
 import re
@@ -55,7 +56,7 @@ def replacement(path: Path) -> Iterator[Path]:
     remains a link. What is no regular file, such as `/dev/stdout`, is written directly.
     """
     path = path.resolve()
-    if path.exists() and not path.is_file():
+    if _is_written_directly(path):
         yield path
         return
     with scratch_folder(path.parent) as scratch:
@@ -64,6 +65,25 @@ def replacement(path: Path) -> Iterator[Path]:
         with suppress(FileNotFoundError):
             new.chmod(stat.S_IMODE(path.stat().st_mode))
         new.replace(path)
+
+
+def check_file(path: Path) -> None:
+    """Raise OSError if `replacement` cannot write the file `path`. Nothing is left behind."""
+    path = path.resolve()
+    if not _is_written_directly(path):
+        with scratch_folder(path.parent):
+            pass
+
+
+def check_folder(folder: Path) -> Path:
+    """
+    The folder, or else the nearest one above it that exists. Raises OSError if nothing can be
+    written there. Nothing is left behind.
+    """
+    folder = folder.resolve()
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    with scratch_folder(existing):
+        return existing
 
 
 def keep_temporary_files_together() -> None:
@@ -92,6 +112,13 @@ def _claimed(parent: Path) -> tuple[Path, int]:
         # Until it is locked, another process may take the folder for one that is not used.
         with suppress(FileNotFoundError, BlockingIOError):
             return folder, _locked(folder, or_unlocked=True)
+
+
+def _is_written_directly(path: Path) -> bool:
+    """Whether `path` is a device or a pipe. Raises OSError for a folder."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    return path.exists() and not path.is_file()
 
 
 def _remove_unused(folder: Path) -> None:

@@ -161,13 +161,21 @@ def test_the_action_installs_and_runs(tmp_path: Path, source: str) -> None:
     spec.write_text(SPEC.replace("== 1", "==  2").replace("nn.relu(x);", "nn.gelu(x);", 1))
     (runner.work / "old").mkdir()
     (runner.work / "old" / "a.collage").write_text(SPEC)
-    done = runner.run(1, paths="specs", against="old")
+    done = runner.run(1, paths="specs")
     assert done.returncode == 1
     assert "would reformat specs/a.collage\n" in done.stdout
     assert "::error file=specs/a.collage,line=14,col=10" in done.stdout
+
+    spec.write_text(SPEC.replace("== 1", "== 0").replace("nn.relu(x);", "nn.gelu(x);", 1))
+    assert runner.run(1, commands="fmt", paths="specs", against="old").returncode == 0
     assert "pattern `p`: 1 match lost" in runner.summary.read_text()
 
     assert runner.run(1, commands="", paths="specs", against="old").returncode == 0
+    runner.summary.unlink()
+    (runner.work / "wrong.collage").write_text("no spec")
+    assert runner.run(1, commands="", paths="wrong.collage", against="old").returncode == 2
+    assert not runner.summary.exists()
+    assert runner.run(1, commands="", paths="specs", sarif="new/c.sarif").returncode == 0
     assert runner.run(1, commands="", paths="specs", against="none").returncode == 2
     assert runner.run(1, commands="chekc").returncode == 2
     assert runner.run(1, paths="$(touch made)").returncode == 2

@@ -21,6 +21,8 @@ from collage_dsl.cost import (
     TableError,
 )
 from collage_dsl.cost.damage import Damaged, file_number, set_aside
+from collage_dsl.cost.database import ExchangeError
+from collage_dsl.cost.exchange import read
 from collage_dsl.cost.measurement import CONTEXT, ROW, refusal_of
 from tests.graphs import LIBRARY, candidate, graph_of
 
@@ -129,7 +131,23 @@ def test_the_database_of_another_program_is_refused_and_left_as_it_is(tmp_path: 
 
         with pytest.raises(StoreError, match="another program's; move the file away"):
             CostStore(path)
+        with pytest.raises(ExchangeError, match=r"is no cost store: it is another program's$"):
+            read(path)
         assert path.read_bytes() == content
+
+
+def test_a_damaged_store_that_costs_are_taken_from_is_named_and_left_as_it_is(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "costs.sqlite"
+    with CostStore(path) as store:
+        store.put(Measurement(*KEY, "nn.relu", 1.0))
+    path.write_bytes(path.read_bytes()[:2000])
+    before = path.read_bytes()
+
+    with pytest.raises(ExchangeError, match=r"is damaged: .*; use it once with --store"):
+        read(path)
+    assert path.read_bytes() == before
 
 
 def test_a_store_from_before_it_said_whose_it_is_is_taken(tmp_path: Path) -> None:

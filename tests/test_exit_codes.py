@@ -49,6 +49,9 @@ COMMANDS = {
     "replay": ["replay", "JSON", "right.onnx", "-t", "right.collage"],
     "run": ["run", "FOLDER"],
     "costs import": ["costs", "import", "JSON", "--store", "costs.sqlite"],
+    "costs merge": ["costs", "merge", "SQLITE", "--store", "costs.sqlite"],
+    "plan, store": ["plan", "right.onnx", "-t", "right.collage", "--costs", "SQLITE"],
+    "records merge, store": ["records", "merge", "SQLITE", "--records", "records.sqlite"],
     "records merge": ["records", "merge", "JSON", "--records", "records.sqlite"],
 }
 WRONG = {
@@ -57,6 +60,7 @@ WRONG = {
     "ONNX": ("wrong.onnx", "no model"),
     "JSON": ("wrong.json", "{"),
     "TABLE": ("wrong.yaml", "t: {ops: {a: cheap}}\n"),
+    "SQLITE": ("wrong.sqlite", "SQLite format 3\0 and no more"),
 }
 
 

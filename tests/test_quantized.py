@@ -69,3 +69,24 @@ def test_a_quantized_model_computes_the_integers_of_onnxruntime(
     outputs = executable.run(feeds)
     for name, right in run_onnx(alone, feeds).items():
         np.testing.assert_array_equal(outputs[name], right)
+
+
+def test_an_lstm_that_quantizes_is_compared_on_one_core(tmp_path: Path) -> None:
+    """On more cores, onnxruntime quantizes each part of the batch by itself."""
+    rng = np.random.default_rng(0)
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[5,4,8] x) => (float[5,2,4,12] y) {'
+        'y = LSTM <direction = "bidirectional", hidden_size = 12> (x, w, r) }'
+    )
+    for name, shape in (("w", (2, 48, 8)), ("r", (2, 48, 12))):
+        array = rng.normal(size=shape).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    source, made = tmp_path / "source.onnx", tmp_path / "made.onnx"
+    onnx.save(model, source)
+    dynamic(source, made)
+    loaded = onnx.load(made)
+    assert "DynamicQuantizeLSTM" in {node.op_type for node in loaded.graph.node}
+
+    found = collage.compile(loaded, ["onnxruntime"], cost=lambda _: 1e-5, race_seconds=0.01)
+
+    assert found.report.verification.error == 0

@@ -651,6 +651,24 @@ def test_weights_are_shaken_where_no_input_can_be(element: int, runs: int) -> No
     assert all((each != right).any() for each in found[1:])
 
 
+def test_a_model_that_rounds_is_run_with_other_weights_too() -> None:
+    weights = numpy_helper.from_array(np.float32([3, 7, 11, 0.5]), "w")
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "w"], ["v"]), helper.make_node("Floor", ["v"], ["y"])],
+        "rounded",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+        [weights],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = np.ones(4, np.float32)
+
+    found = np.stack([each["y"] for each in exact_runner(model)({"x": x})])
+
+    assert len(found) == 9
+    assert [set(each) for each in found.T] == [{2, 3}, {6, 7}, {10, 11}, {0}]
+
+
 def test_scalars_are_drawn_and_shaken_as_arrays() -> None:
     graph = collage.parse_graph("x: f32[]; y = exp(x); return y;")
     for draw in draws_of(graph):

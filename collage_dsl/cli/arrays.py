@@ -79,8 +79,6 @@ def _check_sizes(path: Path) -> None:
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write the format of `numpy.savez`, which itself does not accept an array named `file`."""
-    if path.suffix != ".npz":
-        path = Path(f"{path}.npz")
     with writing(path), replacement(path) as new, zipfile.ZipFile(new, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:

@@ -1,6 +1,5 @@
 """`collage freeze` and `collage replay`: keep which kernels were chosen, and choose again."""
 
-from contextlib import ExitStack
 from pathlib import Path
 
 from collage_dsl.cli.answer import answer
@@ -20,13 +19,9 @@ from collage_dsl.search import Plan
 
 def freeze_to(request: Request, file: Path, output_format: str) -> None:
     """Compile the model, and write the lock of its kernels to a file."""
-    with ExitStack() as stack:
-        with writing(file):  # Before a long compilation, it is known that it can be written.
-            new = stack.enter_context(replacement(file))
-        compiled = compiled_model(request)
-        with writing(file):
-            new.write_text(compiled.lock().text(), "utf-8")
-            stack.close()
+    compiled = compiled_model(request)
+    with writing(file), replacement(file) as new:
+        new.write_text(compiled.lock().text(), "utf-8")
     written = f"written to {printable(str(file))}\n"
     answer(compiled.report, compile_text(compiled.report) + written, output_format)
 

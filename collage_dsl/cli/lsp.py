@@ -3,12 +3,15 @@
 from pathlib import Path
 
 from collage_dsl.cli.config import Configs
-from collage_dsl.cli.failure import CommandError
+from collage_dsl.cli.failure import WRONG, CommandError
 from collage_dsl.lsp.files import Settings
 
 
-def serve() -> None:
-    """Serve an editor on standard input and output until it asks to stop."""
+def serve() -> int:
+    """
+    Serve an editor on standard input and output until it asks to stop. As the protocol says, the
+    exit code is 1 where the editor ends it without `shutdown`.
+    """
     try:
         from collage_dsl.lsp.requests import make_server
     except ModuleNotFoundError as missing:
@@ -17,7 +20,9 @@ def serve() -> None:
         advice = "install it with: pip install 'collage_dsl[lsp]'"
         message = f"this command needs {missing.name}, which is not installed; {advice}"
         raise CommandError(message) from None
-    make_server(_settings).start_io()
+    server = make_server(_settings)
+    server.start_io()
+    return WRONG if server.is_broken_off else 0
 
 
 def _settings(file: Path) -> Settings:

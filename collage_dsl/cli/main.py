@@ -270,7 +270,9 @@ def candidates(
     show_default=True,
     help="With --at: how many steps around it.",
 )
-@click.option("--picture", metavar="FILE.svg", type=parameters.FILE, help="Draw the graph, as SVG.")
+@click.option(
+    "--picture", metavar="FILE.svg", type=parameters.NEW_FILE, help="Draw the graph, as SVG."
+)
 @parameters.output_format
 @parameters.shapes
 def show(
@@ -381,7 +383,7 @@ def near(
 @click.option(
     "--picture",
     metavar="FILE.svg",
-    type=parameters.FILE,
+    type=parameters.NEW_FILE,
     help="Draw the model with its kernels, as SVG.",
 )
 def plan(picture: Path | None, output_format: str, **request: Any) -> None:
@@ -419,7 +421,12 @@ def compile_(output: Path, output_format: str, **request: Any) -> None:
 @parameters.compiles
 @parameters.races
 @click.option(
-    "--output", "-o", metavar="FILE", required=True, type=parameters.FILE, help="The lock to write."
+    "--output",
+    "-o",
+    metavar="FILE",
+    required=True,
+    type=parameters.NEW_FILE,
+    help="The lock to write.",
 )
 def freeze(output: Path, output_format: str, **request: Any) -> None:
     """Compile a model, and write which kernels were chosen, for `compile --frozen`."""
@@ -482,7 +489,7 @@ def records_show(with_log: bool, records: Path | None, output_format: str) -> No
 
 
 @records.command(name="export")
-@click.argument("file", type=parameters.FILE, help="The file to write.")
+@click.argument("file", type=parameters.NEW_FILE, help="The file to write.")
 @click.option(
     "--best", "only_best", is_flag=True, help="Only the fastest schedule of each function."
 )
@@ -540,7 +547,10 @@ def replay(lock: Path, output_format: str, **request: Any) -> int:
     "--inputs", metavar="FILE.npz", type=parameters.FILE, help="The inputs, by name; else random."
 )
 @click.option(
-    "--outputs", metavar="FILE.npz", type=parameters.FILE, help="The file to write the outputs to."
+    "--outputs",
+    metavar="FILE.npz",
+    type=parameters.NEW_ARRAYS,
+    help="The file to write the outputs to.",
 )
 @click.option("--seed", default=0, show_default=True, help="The seed of random inputs.")
 @click.option(
@@ -629,7 +639,7 @@ def costs_calibrate(context: click.Context, store: Path | None, output_format: s
 
 
 @costs.command(name="export")
-@click.argument("file", type=parameters.FILE, help="The file to write.")
+@click.argument("file", type=parameters.NEW_FILE, help="The file to write.")
 @_of_target
 @_of_machine
 @parameters.store
@@ -742,11 +752,11 @@ def doctor(output_format: str) -> int:
 
 @app.command()
 @click.option("--stdio", is_flag=True, help="Ignored: editors give it, and there is no other way.")
-def lsp(stdio: bool) -> None:
+def lsp(stdio: bool) -> int:
     """Serve an editor: findings, completion, definitions, renaming. See docs/editor.md."""
     from collage_dsl.cli.lsp import serve
 
-    serve()
+    return serve()
 
 
 def main() -> None:

@@ -8,11 +8,44 @@ import click
 from click.shell_completion import CompletionItem
 
 from collage_dsl.cli.durations import Duration, Number
+from collage_dsl.cli.failure import writing
 from collage_dsl.cli.formats import FORMATS
+from collage_dsl.scratch import check_file, check_folder
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 FILE = click.Path(path_type=Path)
+
+
+class _Written(click.ParamType[Path]):
+    """
+    A path to write to. It is refused before the command does anything else. `is_possible` raises
+    OSError; a name without the `suffix` gets it.
+    """
+
+    def __init__(self, is_possible: Callable[[Path], object], name: str, suffix: str = "") -> None:
+        self.name = name
+        self._is_possible = is_possible
+        self._suffix = suffix
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(value)
+        if path.suffix != self._suffix and self._suffix:
+            path = Path(f"{path}{self._suffix}")
+        if not (ctx and ctx.resilient_parsing):  # as for completion, which writes nothing
+            with writing(path):
+                self._is_possible(path)
+        return path
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return FILE.shell_complete(ctx, param, incomplete)
+
+
+NEW_FILE = _Written(check_file, "file")
+NEW_FOLDER = _Written(check_folder, "folder")
+NEW_ARRAYS = _Written(check_file, "file", ".npz")
 
 
 class _StrategyName(click.ParamType[str]):
@@ -227,7 +260,7 @@ def races(command: _Command) -> _Command:
         click.option(
             "--refine-state",
             metavar="DIR",
-            type=FILE,
+            type=NEW_FOLDER,
             help="Where --refine keeps the plans that it ran. Default: `refinements` beside the "
             "store.",
         ),

@@ -57,14 +57,16 @@ class Database(ABC):
     A damaged file is set aside, and what can be read of it is taken into a new one, with a
     `StoreWarning`; unless `repairs` is false, or nothing says that the file is of this kind. Then,
     and where the file belongs to another program, has a newer version or cannot be written, this
-    raises `StoreError`, and the file is left unchanged.
+    raises `StoreError`, and the file is left unchanged. With `is_given`, the file is one that costs
+    or schedules are only taken from: it is not repaired, and a wrong one raises `ExchangeError`.
     """
 
     kind: ClassVar[Kind]
 
-    def __init__(self, path: str | Path, *, repairs: bool = True) -> None:
+    def __init__(self, path: str | Path, *, repairs: bool = True, is_given: bool = False) -> None:
         self.path = Path(path)
-        self.repairs = repairs
+        self.repairs = repairs and not is_given
+        self.is_given = is_given
         self._open()
         try:
             self._safely(self._prepare)
@@ -132,7 +134,7 @@ class Database(ABC):
         is_other = owner != self.kind.application and not (owner == 0 and self._is_unmarked())
         self._run("COMMIT")
         if is_other:
-            raise StoreError(f"{self._cannot_use()}: it is another program's; {self._other}")
+            raise self._wrong(StoreError, "it is another program's")
         if version > self.kind.version:
             raise StoreError(
                 f"the {self.kind.name} {self.path} was written by a newer version of collage_dsl; "
@@ -174,10 +176,20 @@ class Database(ABC):
             if code == sqlite3.SQLITE_READONLY:
                 said = f"it cannot be written here; name another with {self.kind.option}"
                 raise StoreError(f"{self._cannot_use()}: {said}") from error
-            kind = DamagedStoreError if code in (0, *_DAMAGE) else StoreError
-            raise kind(f"{self._cannot_use()}: {error}; {self._other}") from error
+            if code in (0, *_DAMAGE):
+                raise self._wrong(DamagedStoreError, str(error)) from error
+            raise StoreError(f"{self._cannot_use()}: {error}; {self._other}") from error
         except UnicodeDecodeError as error:
-            raise DamagedStoreError(f"{self._cannot_use()}: {error}; {self._other}") from error
+            raise self._wrong(DamagedStoreError, str(error)) from error
+
+    def _wrong(self, kind: type[StoreError], fault: str) -> StoreError:
+        """An error that says what is wrong with the content of the file."""
+        if not self.is_given:
+            return kind(f"{self._cannot_use()}: {fault}; {self._other}")
+        if not self.kind.begins(self.path):
+            return ExchangeError(f"{self.path} is no {self.kind.name}: {fault}")
+        keeps = f"use it once with {self.kind.option}, which keeps what can be read of it"
+        return ExchangeError(f"the {self.kind.name} {self.path} is damaged: {fault}; {keeps}")
 
     def _cannot_use(self) -> str:
         return f"cannot use the {self.kind.name} {self.path}"

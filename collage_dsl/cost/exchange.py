@@ -136,7 +136,7 @@ def read(path: Path) -> tuple[list[Context], list[Measurement]]:
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from error
     if is_sqlite:
-        with CostStore(path, repairs=False) as store:
+        with CostStore(path, is_given=True) as store:
             contexts = [each.context for each in store.known()]
             return contexts, store.measurements([each.key for each in contexts])
     try:

@@ -118,7 +118,7 @@ class Records(Database):
     def _trial(self, row: Sequence[object]) -> Trial:
         found = _trial(row)
         if found is None:
-            raise DamagedStoreError(f"{self._cannot_use()}: a row is no trial; {self._other}")
+            raise self._wrong(DamagedStoreError, "a row is no trial")
         return found
 
     def _create(self) -> None:
@@ -226,7 +226,7 @@ def export_trials(trials: Iterable[Trial], path: Path) -> None:
 def read_trials(path: Path) -> Iterator[Trial]:
     """The trials in a file: records, or what `export_trials` has written. Raises `StoreError`."""
     if _is_sqlite(path):
-        with Records(path, repairs=False) as records:
+        with Records(path, is_given=True) as records:
             yield from records.every()
         return
     try:

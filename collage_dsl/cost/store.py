@@ -164,7 +164,7 @@ class CostStore(Database):
     def _measurement(self, row: Sequence[object]) -> Measurement:
         found = measurement_of(row)
         if found is None:
-            raise DamagedStoreError(f"{self._cannot_use()}: {fault_of(row)}; {self._other}")
+            raise self._wrong(DamagedStoreError, fault_of(row))
         return found
 
     def add(self, contexts: Iterable[Context], measurements: Iterable[Measurement]) -> int:

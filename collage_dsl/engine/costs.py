@@ -106,7 +106,7 @@ class Pricing:
 
         path = path or self.store
         if path not in self._opened:
-            store = self.stack.enter_context(CostStore(path, repairs=path == self.store))
+            store = self.stack.enter_context(CostStore(path, is_given=path != self.store))
             fleet = self._opened_fleet()
             cost = MeasuredCost(
                 self.backend_of, store, sizes=self.sizes, fleet=fleet, **self.options

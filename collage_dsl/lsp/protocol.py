@@ -1,9 +1,15 @@
-"""Answer malformed messages of an editor with an error, which pygls only logs."""
+"""Answer each request of an editor: malformed ones and those out of order with an error."""
 
 import logging
 from typing import Any
 
-from pygls.exceptions import JsonRpcInvalidParams
+from lsprotocol import types
+from pygls.exceptions import (
+    JsonRpcException,
+    JsonRpcInvalidParams,
+    JsonRpcInvalidRequest,
+    JsonRpcServerNotInitialized,
+)
 from pygls.protocol import LanguageServerProtocol, default_converter
 
 _logger = logging.getLogger(__name__)
@@ -27,9 +33,31 @@ class AnsweringProtocol(LanguageServerProtocol):
             self._refuse(data, f"{method}: {_reason(problem)}")
         return None
 
+    has_begun = False
+    has_ended = False
+    """Whether an editor has sent `initialize` and `shutdown`."""
+    is_broken_off = False
+    """Whether it has sent `exit` without `shutdown`."""
+
     def handle_message(self, message: Any) -> None:
-        if message is not None:
-            super().handle_message(message)
+        if message is None:
+            return
+        method = getattr(message, "method", "")
+        if hasattr(message, "id") and method and (refused := self._out_of_order(method)):
+            self._send_response(message.id, error=refused.to_response_error())
+            return
+        self.has_begun = self.has_begun or method == types.INITIALIZE
+        self.has_ended = self.has_ended or method == types.SHUTDOWN
+        self.is_broken_off = method == types.EXIT and not self.has_ended
+        super().handle_message(message)
+
+    def _out_of_order(self, method: str) -> JsonRpcException | None:
+        """Why a request cannot be answered now."""
+        if self.has_ended:
+            return JsonRpcInvalidRequest("the server was shut down")
+        if not self.has_begun and method != types.INITIALIZE:
+            return JsonRpcServerNotInitialized("send `initialize` first")
+        return None
 
     def _refuse(self, data: dict[str, Any], reason: str) -> None:
         if "id" in data:

@@ -57,6 +57,11 @@ class Server(LanguageServer):
         self.changes = 0
         self.checking = asyncio.Lock()
 
+    @property
+    def is_broken_off(self) -> bool:
+        """Whether the editor has left without `shutdown`."""
+        return isinstance(self.protocol, AnsweringProtocol) and self.protocol.is_broken_off
+
     # Documents.
 
     def document(self, uri: str) -> Document:
@@ -105,6 +110,8 @@ class Server(LanguageServer):
     def changed(self, uri: str, text: str) -> None:
         path = _path(uri)
         self.uris[path] = uri
+        if text.startswith("\ufeff"):  # A byte order mark is no text; the columns remain.
+            text = f" {text[1:]}"
         self.files.open(path, text)
         self.changes += 1
 

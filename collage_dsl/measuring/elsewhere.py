@@ -1,12 +1,13 @@
 """Read where the user wants kernels to be built and timed."""
 
-from collections.abc import Iterator
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
-from collage_dsl.measuring.executors import Devices, Fleet, Here
+from collage_dsl.measuring.executors import Devices, Fleet, Here, in_thread
 from collage_dsl.measuring.machine import Machine, this_machine
 from collage_dsl.measuring.remote import RemoteError, Tracker
 
@@ -15,6 +16,9 @@ _BUILDERS = 4
 
 _AT_ONCE = 16
 """How many kernels an executor gets at once. Executors do not say how many they can build."""
+
+_PERIOD = 1.0
+"""The seconds between two questions to a scheduler, of a kernel that waits for a worker."""
 
 _CONNECTING = 10
 """The seconds in which a scheduler must answer."""
@@ -94,4 +98,35 @@ def _of_dask(scheduler: str) -> Iterator[tuple[Executor, int]]:
         raise RemoteError(f"the scheduler {scheduler} does not answer: {error}") from error
     with client:
         threads = sum(client.nthreads().values())
-        yield client.get_executor(pure=False), max(1, threads)
+        if not threads:
+            raise RemoteError(
+                f"the scheduler {scheduler} has no workers; start one with: dask worker {scheduler}"
+            )
+        yield OfDask(client.get_executor(pure=False), client.nthreads), threads
+
+
+@dataclass(frozen=True, slots=True)
+class OfDask(Executor):
+    """
+    The `executor` of a Dask cluster, whose `workers` may all end. Then a task waits for another one
+    for `patience` seconds; Dask itself waits forever.
+    """
+
+    executor: Executor
+    workers: Callable[[], Mapping[str, int]]
+    patience: float = 30
+
+    def submit(self, fn: Any, /, *arguments: Any, **named: Any) -> "Future[Any]":
+        return in_thread(self._result, self.executor.submit(fn, *arguments, **named))
+
+    def _result(self, future: "Future[Any]") -> Any:
+        seen = monotonic()
+        while True:
+            try:
+                return future.result(_PERIOD)
+            except TimeoutError:
+                if self.workers():
+                    seen = monotonic()
+                elif monotonic() - seen > self.patience:
+                    said = f"the cluster has had no worker for {self.patience:g} s"
+                    raise RemoteError(said) from None

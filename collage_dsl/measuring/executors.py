@@ -37,6 +37,10 @@ class Lost(Exception):  # noqa: N818 (a reason, like `Infeasible`)
     """A device that was lent does not answer any more."""
 
 
+class NoDevice(Lost):
+    """There is no device any more, or nobody answers who knows one."""
+
+
 _ENDED = Failed("the run of which it is a part has ended", passing=True)
 """The answer to a task of which nobody wants to hear any more."""
 
@@ -59,7 +63,7 @@ class Devices(Protocol):
         """How many there are now, used or not."""
 
     def lent(self) -> AbstractContextManager[Device]:
-        """A device that nobody else uses, as soon as there is one. Raises `Lost`."""
+        """A device that nobody else uses, as soon as there is one. Raises `Lost`, `NoDevice`."""
 
     def stop(self) -> None:
         """End the processes for them here; they start again when they are needed."""
@@ -178,6 +182,8 @@ class Fleet:
                 with self.devices.lent() as device:
                     queued += monotonic() - since
                     answer = device.measure(artifact, limit, memory)
+            except NoDevice as error:
+                return _Measured(Failed(str(error), passing=True), queued, lost)
             except Lost as error:
                 answer = Failed(str(error), passing=True)
             if not (isinstance(answer, Failed) and answer.passing):

@@ -15,7 +15,7 @@ from tvm.rpc import base
 from tvm.rpc.base import TrackerCode
 
 from collage_dsl.measuring.artifact import Artifact
-from collage_dsl.measuring.executors import Answer, Lost, Memory, in_thread
+from collage_dsl.measuring.executors import Answer, Lost, Memory, NoDevice, in_thread
 from collage_dsl.measuring.machine import Machine, this_machine
 from collage_dsl.measuring.wire import NotRead, value_of
 
@@ -58,8 +58,8 @@ class Tracker:
 
     All of them must be equal, have the version of TVM that this machine has, and its architecture:
     raises `RemoteError` else, or where there is no device. A kernel waits for a device that others
-    use for any time; where no device has the key any more, or the tracker does not answer, for
-    `patience` seconds.
+    use for any time; where no device has the key any more, all have gone silent, or the tracker
+    does not answer, for `patience` seconds.
     """
 
     def __init__(self, address: str, key: str, *, patience: float = 30) -> None:
@@ -67,6 +67,8 @@ class Tracker:
         self.key = key
         self.patience = patience
         self._at = address_of(address)
+        self.silent: set[str] = set()
+        """Devices that did not answer. The tracker does not notice that and still names them."""
         try:
             self._count = len(self._devices())
         except OSError as error:
@@ -87,15 +89,25 @@ class Tracker:
     def lent(self) -> "Iterator[RemoteDevice]":
         try:
             host, port, match = self._lease()
-            session = rpc.connect(host, port, match)
+        except OSError as error:
+            raise NoDevice(f"no device with the key `{self.key}`: {_first_line(error)}") from error
+        try:
+            session = in_thread(rpc.connect, host, port, match).result(_ANSWER)
+        except TimeoutError:
+            raise self.gone_silent(f"{host}:{port}", _ANSWER) from None
         except (OSError, RuntimeError) as error:
-            raise Lost(f"no device with the key `{self.key}`: {_first_line(error)}") from error
+            raise Lost(f"{host}:{port} was lost: {_first_line(error)}") from error
         device = RemoteDevice(f"{host}:{port}", session, self)
         del session  # The device has the only reference: the session ends with it.
         try:
             yield device
         finally:
             device.session = None
+
+    def gone_silent(self, device: str, seconds: float) -> Lost:
+        """The error for a device that did not answer for so long."""
+        self.silent.add(device)
+        return Lost(f"{device} gave no answer for {seconds:.0f} s")
 
     def stop(self) -> None:
         return
@@ -128,11 +140,12 @@ class Tracker:
                 with self._connected() as connection:
                     base.sendjson(connection, [TrackerCode.REQUEST, self.key, "", 1])
                     while not select.select([connection], [], [], _PERIOD)[0]:
-                        if self._devices():
+                        if self._answering():
                             seen = monotonic()
                         elif monotonic() - seen > self.patience:
                             raise OSError(f"none was left for {self.patience:g} s")
                     _, (host, port, match) = base.recvjson(connection)
+                    self.silent.discard(f"{host}:{port}")  # It has offered itself again.
                     return str(host), int(port), str(match)
             except OSError:
                 if monotonic() - seen > self.patience:
@@ -147,6 +160,11 @@ class Tracker:
         if code != TrackerCode.SUCCESS:
             raise OSError("it gives no summary")
         return [each for each in summary["server_info"] if each["key"] == f"server:{self.key}"]
+
+    def _answering(self) -> list[Any]:
+        """The devices without those that did not answer. Raises OSError."""
+        found = ((each, ":".join(map(str, each["addr"]))) for each in self._devices())
+        return [each for each, address in found if address not in self.silent]
 
     def _connected(self) -> "closing[socket.socket]":
         return closing(connected(self._at))
@@ -211,7 +229,7 @@ class RemoteDevice:
         try:
             return str(asked.result(patience))
         except TimeoutError:
-            raise Lost(f"{self.address} gave no answer for {patience:.0f} s") from None
+            raise self.tracker.gone_silent(self.address, patience) from None
         except AttributeError:
             raise RemoteError(
                 f"{self.address} is an RPC server that cannot time kernels; start it with: "

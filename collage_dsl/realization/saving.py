@@ -21,7 +21,7 @@ from collage_dsl.realization.signature import (
     Signature,
     checksum_of,
 )
-from collage_dsl.scratch import scratch_folder
+from collage_dsl.scratch import check_folder, scratch_folder
 
 PLAN = "plan.json"
 REPORT = "report.json"
@@ -39,6 +39,7 @@ def save(executable: ModelExecutable, folder: Path, documents: Mapping[str, str]
     folder = folder.resolve()
     check_writable(folder)
     try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
         with scratch_folder(folder.parent) as scratch:
             new = scratch / "new"
             new.mkdir()
@@ -83,10 +84,7 @@ def check_writable(folder: Path) -> None:
     folder = folder.resolve()
     try:
         _check_replaceable(folder)
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        check_space(folder.parent)
-        with scratch_folder(folder.parent):
-            pass
+        check_space(check_folder(folder.parent))
     except OSError as error:
         raise _cannot_write(folder, error) from error
 

@@ -3,6 +3,7 @@ Compare a compiled model and each of its kernels with onnxruntime. The whole of 
 compared with PyTorch.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -206,23 +207,29 @@ def runner(
 
 def exact_runner(model: Any, shapes: Shapes | None = None) -> Evaluate:
     """
-    Computes `model` slowly, as `evaluated` does. If its inputs have no floating point numbers that
-    rounding could change, it is also run with weights that differ by rounding.
+    Computes `model` slowly, as `evaluated` does. If it rounds to integers inside, or its inputs
+    have no floating point numbers that rounding could change, it is also run with weights that
+    differ by rounding.
     """
     if is_of_torch(model):
         return TorchReference(model).exact
     loaded = model if isinstance(model, onnx.ModelProto) else onnx.load_model(model)
+    rounds = any(_ROUNDING.search(node.op_type) for node in loaded.graph.node)
 
     def outputs(inputs: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
         yield from evaluated(loaded, inputs)
-        if any(map(is_float, inputs.values())):
+        if any(map(is_float, inputs.values())) and not rounds:
             return
         generator = np.random.default_rng(0)
-        for _ in range(2):
+        for _ in range(8 if rounds else 2):  # where it rounds, few of them change much
             with suppress(*REFUSALS):
                 yield runner(with_shaken_weights(loaded, generator), shapes)(inputs)
 
     return outputs
+
+
+_ROUNDING = re.compile(r"Quantize|QLinear|^(Round|Floor|Ceil)$")
+"""Operators of ONNX that make integers of numbers, by their names."""
 
 
 def reference_name(model: Any) -> str:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lsprotocol import types
@@ -288,3 +289,54 @@ def test_a_malformed_message_is_refused_with_its_reason(tmp_path: Path) -> None:
         assert said in answers[number]["message"]
     assert answers[6] is None
     assert b"Traceback" not in done.stderr
+
+
+def _serve(*messages: dict[str, object]) -> tuple[dict[object, Any], int]:
+    """The answers by id to `messages`, and the exit code of the server."""
+    command = [sys.executable, "-m", "collage_dsl.cli.main", "lsp", "--stdio"]
+    done = subprocess.run(command, input=_framed(*messages), capture_output=True, timeout=60)
+    bodies = (part.rpartition(b"}")[0] + b"}" for part in done.stdout.split(b"\r\n\r\n")[1:])
+    return {each.get("id"): each for each in map(json.loads, bodies)}, done.returncode
+
+
+INITIALIZE: dict[str, object] = {
+    "id": 1,
+    "method": "initialize",
+    "params": {"capabilities": {}, "processId": None},
+}
+
+
+def test_requests_out_of_order_are_refused() -> None:
+    hover = {
+        "method": "textDocument/hover",
+        "params": {"textDocument": {"uri": "no:x"}, "position": {"line": 0, "character": 0}},
+    }
+
+    answers, code = _serve(
+        {"id": 0, **hover},
+        INITIALIZE,
+        {"id": 2, "method": "shutdown"},
+        {"id": 3, **hover},
+        {"method": "exit"},
+    )
+
+    assert answers[0]["error"] == {"code": -32002, "message": "send `initialize` first"}
+    assert "result" in answers[1]
+    assert answers[3]["error"] == {"code": -32600, "message": "the server was shut down"}
+    assert code == 0
+
+
+def test_an_exit_without_shutdown_has_the_exit_code_of_the_protocol() -> None:
+    assert _serve(INITIALIZE, {"method": "exit"})[1] == 1
+    assert _serve({"method": "exit"})[1] == 1
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    async def journey(editor: Editor) -> None:
+        uri = editor.open(
+            "a.collage", "\ufeffcollage 1;\npattern p(x) { y = nn.relo(x); yield y; }\n"
+        )
+
+        assert [each.code for each in await editor.diagnostics(uri)] == ["E0201"]
+
+    drive(tmp_path, journey)
