@@ -162,6 +162,8 @@ def test_nearly_every_random_pattern_that_is_accepted_has_an_example() -> None:
             "pattern p(x) { r = reshape(x, _); y = exp(r); where rank(r) == 3 and dim(r, 1) == 6; "
             "yield y; }"
         ),
+        "pattern p(x, s) { q = onnx.DynamicQuantizeLinear(x); y = multiply(q.1, s); yield y; }",
+        "pattern p(x, k) { t = onnx.TopK(x, k); y = exp(t.0); yield y; }",
         'pattern p(x) { y = call_tir(x) [function == "f"]; where dtype(y) == i8; yield y; }',
         (
             "pattern p(q, k, mask: const & [t, t]) { "

@@ -85,7 +85,7 @@ def _results(state: State, at: int, part: Part, inferred: Type) -> Iterator[tupl
             yield after, inferred
         return
     is_open = inferred.shape is None or inferred.dtype == "unknown"
-    if is_open and not _gives_tensor(part.op):
+    if is_open and (_fields_taken(state, at) or not _gives_tensor(part.op)):
         yield from _written_results(state, at, part)
         return
     if not is_open or not (_is_asked(state, name) or part.op in FUNCTION_CALLS):
@@ -104,9 +104,17 @@ def _gives_tensor(op: str) -> bool:
     return operator is None or operator.gives in ("tensor", None)
 
 
+def _fields_taken(state: State, at: int) -> int:
+    """How many results a node of ONNX needs if the pattern takes fields of it; 0 if it does not."""
+    parts = state.known.reading.parts
+    taken = [p.says.index for p in parts if isinstance(p.says, FieldOf) and p.of == (at,)]
+    is_onnx = operators()[parts[at].op].most_results is not None
+    return max(2, *(index + 1 for index in taken)) if taken and is_onnx else 0
+
+
 def _written_results(state: State, at: int, part: Part) -> Iterator[tuple[State, Type]]:
     """The results of an operator that gives several, of which nothing is inferred."""
-    gives = operators()[part.op].gives
+    gives = _fields_taken(state, at) or operators()[part.op].gives
     if not isinstance(gives, int):
         yield state, OpaqueType("shape")
         return

@@ -21,6 +21,15 @@ def check_types(written: graph_ast.Graph, graph: Graph, findings: Findings) -> N
                 _check_call(call, nodes[name.text], said, graph, findings)
 
 
+def no_tuple(node: Node) -> tuple[str, str]:
+    """Why a field of `node` cannot be taken, and what to do about it."""
+    operator = operators().get(node.op)
+    if operator is None or operator.most_results in (None, 1):
+        return f"`{node.name}` is {node.type}, not a tuple", ""
+    message = f"the results of `{node.op}` are not inferred"
+    return message, f"write their types: `{node.name}: (f32[4], f32[4]) = {node.op}(…)`"
+
+
 def _check_call(
     written: graph_ast.GraphCall,
     node: Node,

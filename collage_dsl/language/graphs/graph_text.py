@@ -28,6 +28,7 @@ from collage_dsl.graph import (
 )
 from collage_dsl.graph.operators import Operator, kind_of, literal_values
 from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
+from collage_dsl.language.graphs.checked_types import no_tuple
 from collage_dsl.language.graphs.values import Scalar, constant_values, fits, with_arrays
 from collage_dsl.language.inference.infer import infer
 from collage_dsl.language.inference.shapes import Call, MismatchError
@@ -197,8 +198,7 @@ class _Builder:
             return None
         type_ = self.nodes[of].type
         if not isinstance(type_, TupleType):
-            message = f"`{written.of.text}` is {type_}, not a tuple"
-            self.findings.error("E0603", written.span, message)
+            self.findings.error("E0603", written.span, *no_tuple(self.nodes[of]))
             return None
         if written.index >= len(type_.fields):
             message = f"`{written.of.text}` has {count(len(type_.fields), 'field')}, counted from 0"

@@ -1,13 +1,16 @@
 """Report patterns and rules that may find so much on a model that they stop before the end."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import prod
 from typing import assert_never
 
 from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.reasoning.always import operators_at
 from collage_dsl.rules import CombineByPrimitives, JoinAnything, Pattern
 from collage_dsl.rules.pattern import (
     Anything,
+    Binding,
     Call,
     Either,
     FieldOf,
@@ -54,18 +57,18 @@ class _Sets:
 
     def of(self, pattern: Pattern) -> int:
         if id(pattern) not in self.patterns:
-            values = {binding.name: binding.value for binding in pattern.bindings}
+            values = {binding.name: binding for binding in pattern.bindings}
             results = (pattern.result, *pattern.others)
             found = _capped(prod(self.name(result, values) for result in results))
             self.patterns[id(pattern)] = found
         return self.patterns[id(pattern)]
 
-    def name(self, name: str, left: dict[str, Operand]) -> int:
+    def name(self, name: str, left: dict[str, Binding]) -> int:
         """Each name counts where it is used first."""
-        value = left.pop(name, None)
-        return 1 if value is None else self.operand(value, left)
+        binding = left.pop(name, None)
+        return 1 if binding is None else self.operand(binding.value, left)
 
-    def operand(self, operand: Operand, left: dict[str, Operand]) -> int:
+    def operand(self, operand: Operand, left: dict[str, Binding]) -> int:
         match operand:
             case Reference(name):
                 return self.name(name, left)
@@ -84,14 +87,15 @@ class _Sets:
             case Repeat(call, least, most):
                 return self.repeat(call, most - least, most, left)
             case Either(choices):
-                return _capped(sum(self.all(choices, left)))
+                roots = [operators_at(choice, left) for choice in choices]
+                return _capped(_at_one_node(roots, self.all(choices, left)))
             case _:
                 assert_never(operand)
 
-    def all(self, operands: Iterable[Operand], left: dict[str, Operand]) -> Sequence[int]:
+    def all(self, operands: Iterable[Operand], left: dict[str, Binding]) -> Sequence[int]:
         return [self.operand(operand, left) for operand in operands]
 
-    def call(self, call: Call | PatternCall, left: dict[str, Operand]) -> int:
+    def call(self, call: Call | PatternCall, left: dict[str, Binding]) -> int:
         first, *rest = self.all(call.operands, left) or [1]
         own, others = self.own(call), prod(rest)
         if others == 1:
@@ -102,11 +106,23 @@ class _Sets:
         return self.of(call.pattern) if isinstance(call, PatternCall) else 1
 
     def repeat(
-        self, call: Call | PatternCall, more: int, most: int, left: dict[str, Operand]
+        self, call: Call | PatternCall, more: int, most: int, left: dict[str, Binding]
     ) -> int:
         first, *others = self.all(call.operands, left) or [1]
         side = _capped(prod(others)) * self.own(call)
         return _capped(first + more if side == 1 else first * side ** min(most, 20))
+
+
+def _at_one_node(roots: Iterable[Sequence[str]], counts: Iterable[int]) -> int:
+    """
+    The sum of the `counts` of alternatives that can match at the same node: of those with
+    different operators there, at most one does.
+    """
+    unknown, known = 0, Counter[str]()
+    for ops, count in zip(roots, counts, strict=True):
+        known.update(dict.fromkeys(ops, count))
+        unknown += 0 if ops else count
+    return unknown + max(known.values(), default=0)
 
 
 def _capped(number: int) -> int:

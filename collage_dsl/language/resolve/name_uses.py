@@ -58,7 +58,7 @@ def _check_optional(names: Names, name: str, span: Span, *, is_always_there: boo
     elif (
         parameter and not parameter.optional and not is_always_there and not _is_given(names, name)
     ):
-        message = f"`{name}` is not optional, so the operator that takes it is never absent"
+        message = f"`{name}` is not optional, so every match has the operator that takes it"
         names.findings.warning("W0308", span, message, write(f"{name}?"))
 
 

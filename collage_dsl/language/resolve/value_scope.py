@@ -193,5 +193,12 @@ class ValueScope:
     def always_there(self, name: ast.Name) -> None:
         message = f"`{name.text}` is always present: `has` is only for optional values"
         hint = f"write `{name.text}?` where it is a parameter that may be absent"
-        hint = hint if name.text in self.names.parameters else ""
+        hint = hint if name.text in self.names.parameters else self.of_optional_call(name.text)
         self.findings.error("E0306", name.span, message, hint)
+
+    def of_optional_call(self, name: str) -> str:
+        """How to ask whether the call of an equation is there; empty if it always is."""
+        binding = self.names.bindings.get(name)
+        if binding is None or not getattr(binding.value, "optional", False):
+            return ""
+        return f"write `call = …; {name} = (call | …);` without the `?`, and ask `has(call)`"
