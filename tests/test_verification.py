@@ -513,7 +513,11 @@ def test_a_kernel_that_takes_sizes_alone_is_compared() -> None:
 # What counts as wrong.
 
 
-@pytest.mark.parametrize("name", CASES)
+OF_THE_STANDARD = [name for name in CASES if "int16" not in name]
+"""16 bits are quantized by onnxruntime's own operators, which ONNX's reference lacks."""
+
+
+@pytest.mark.parametrize("name", OF_THE_STANDARD)
 def test_the_reference_in_float64_is_that_of_onnxruntime(name: str) -> None:
     case = CASES[name]
     reference = Reference(graph_of(case))
