@@ -146,24 +146,22 @@ tuning_budget = click.option(
     metavar="TIME",
     help="The longest time to tune kernels: 90s, 10m, 1h. Default: no limit.",
 )
-costs = click.option(
-    "--costs",
-    type=click.Path(),
-    metavar="SOURCE",
-    multiple=True,
-    help="Where the costs of kernels come from: a cost table, a store (.sqlite), `measured` (the "
-    "default), `recorded`, `analytic`, or a source that a package declares. Several are asked in "
-    "turn: docs/costs.md.",
-)
-known_costs = click.option(
-    "--costs",
-    type=click.Path(),
-    metavar="SOURCE",
-    multiple=True,
-    help="Where the costs of kernels come from: a cost table, a store (.sqlite), `recorded` (the "
-    "default), `analytic`, or a source that a package declares. Several are asked in turn: "
-    "docs/costs.md.",
-)
+
+
+def _costs(default: str, other: str) -> Callable[[_Command], _Command]:
+    return click.option(
+        "--costs",
+        type=click.Path(),
+        metavar="SOURCE",
+        multiple=True,
+        help="Where the costs of kernels come from: a cost table, a store (.sqlite), "
+        f"`{default}` (the default), {other}, or a source that a package declares. Several are "
+        "asked in turn: docs/costs.md.",
+    )
+
+
+costs = _costs("measured", "`recorded`, `analytic`")
+known_costs = _costs("recorded", "`analytic`")
 num_cores = click.option(
     "--num-cores",
     type=click.IntRange(min=1),

@@ -247,9 +247,9 @@ def _of_truth_values(function: Callable[..., Tensor], otherwise: Legalizer) -> L
 
     def legalizer(builder: Any, call: Any) -> Any:
         is_of_truth = all(str(each.ty.dtype.dtype) == "bool" for each in call.args)
-        operands = [_number_of(argument) for argument in call.args]
-        if not is_of_truth or all(isinstance(each, tirx.IntImm) for each in operands):
+        if not is_of_truth or all(map(_is_scalar, call.args)):
             return otherwise(builder, call)
+        operands = map(_number_of, call.args)
         name = str(call.op.name).removeprefix("relax.")
         return builder.call_te(function, *operands, primfunc_name_hint=name)
 

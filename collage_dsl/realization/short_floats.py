@@ -40,11 +40,12 @@ def in_float32(legalizer: Legalizer, short: Collection[str]) -> Legalizer:
     """`legalizer`, between two conversions if the result has one of the types `short`."""
 
     def legalized(builder: Any, call: Any) -> Any:
-        if _dtype(call) not in short or getattr(call.attrs, "out_dtype", None):
+        dtype = _dtype_of_result(call)
+        if dtype not in short or getattr(call.attrs, "out_dtype", None):
             return legalizer(builder, call)
         arguments = [_widened(builder, argument) for argument in call.args]
         wide = builder.normalize(tvm.ir.Call(call.op, arguments, call.attrs, call.ty_args))
-        return _narrowed(builder, builder.emit(legalizer(builder, wide)), _dtype(call))
+        return _narrowed(builder, builder.emit(legalizer(builder, wide)), dtype)
 
     return legalized
 
@@ -77,10 +78,17 @@ def _converted(builder: Any, value: Any, dtype: str) -> Any:
 
 
 def _dtype(value: Any) -> str:
-    """The type of the elements of a tensor, or of the first one of a tuple; else empty."""
-    type_ = value.ty
-    while isinstance(type_, relax.TupleType) and type_.fields:
-        type_ = type_.fields[0]
+    """The type of the elements of a tensor; empty for other values."""
+    return _dtype_in(value.ty)
+
+
+def _dtype_of_result(call: Any) -> str:
+    """The type of the elements of the result, or of the first one if there are several."""
+    is_tuple = isinstance(call.ty, relax.TupleType) and len(call.ty.fields) > 0
+    return _dtype_in(call.ty.fields[0] if is_tuple else call.ty)
+
+
+def _dtype_in(type_: Any) -> str:
     if not isinstance(type_, relax.TensorType) or type_.dtype is None:
         return ""
     return str(type_.dtype.dtype)

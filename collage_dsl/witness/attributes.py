@@ -23,8 +23,7 @@ from collage_dsl.rules.condition import (
     parts,
 )
 from collage_dsl.rules.evaluation import evaluate
-from collage_dsl.rules.pattern import FieldOf
-from collage_dsl.witness.state import State
+from collage_dsl.witness.state import State, fields_taken
 from collage_dsl.witness.values import some_of
 
 _LAYOUTS = ("data_layout", "layout")
@@ -156,20 +155,10 @@ def _usual(state: State, part: int, operator: Operator, name: str) -> list[Attri
     elif name in operator.may_be_none and operator.attrs[name] == "str":
         found.append(None)
     if name == "indices_or_sections":
-        fields = _fields_of(state, part)
+        fields = max(2, fields_taken(state, part))
         found += [fields, fields + 1, tuple(range(1, fields))]
     found += _USUAL.get(name, ())
     return found
-
-
-def _fields_of(state: State, part: int) -> int:
-    """How many fields are taken of a call, at least 2."""
-    taken = [
-        each.says.index + 1
-        for each in state.known.reading.parts
-        if isinstance(each.says, FieldOf) and each.of == (part,)
-    ]
-    return max([2, *taken])
 
 
 def _valued(

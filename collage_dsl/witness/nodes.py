@@ -15,7 +15,7 @@ from collage_dsl.rules.pattern import Call, FieldOf, ListOf, Number, TupleOf
 from collage_dsl.witness.literals import literal_node, literals
 from collage_dsl.witness.reading import Part
 from collage_dsl.witness.shapes import tensors
-from collage_dsl.witness.state import State
+from collage_dsl.witness.state import State, fields_taken
 
 _MOST_FILLED = 1 << 12
 
@@ -106,10 +106,9 @@ def _gives_tensor(op: str) -> bool:
 
 def _fields_taken(state: State, at: int) -> int:
     """How many results a node of ONNX needs if the pattern takes fields of it; 0 if it does not."""
-    parts = state.known.reading.parts
-    taken = [p.says.index for p in parts if isinstance(p.says, FieldOf) and p.of == (at,)]
-    is_onnx = operators()[parts[at].op].most_results is not None
-    return max(2, *(index + 1 for index in taken)) if taken and is_onnx else 0
+    taken = fields_taken(state, at)
+    is_onnx = operators()[state.known.reading.parts[at].op].most_results is not None
+    return max(2, taken) if taken and is_onnx else 0
 
 
 def _written_results(state: State, at: int, part: Part) -> Iterator[tuple[State, Type]]:

@@ -12,6 +12,7 @@ from collage_dsl.language.reasoning.knowing import know
 from collage_dsl.language.reasoning.terms import Term
 from collage_dsl.rules.condition import Attr, DimAt, Dtype, Given, Has, Rank, Value
 from collage_dsl.rules.evaluation import evaluate
+from collage_dsl.rules.pattern import FieldOf
 from collage_dsl.witness.knowledge import Condition, Knowledge
 from collage_dsl.witness.ways import Said
 
@@ -121,3 +122,10 @@ class State:
                     know(facts, DimAt(name, axis))
                     facts.narrow(DimAt(name, axis), one_of((dim,)))
         return self._settled(facts)
+
+
+def fields_taken(state: State, part: int) -> int:
+    """How many results of a call the pattern needs at least, by the fields that it takes of it."""
+    parts = state.known.reading.parts
+    taken = (p.says.index + 1 for p in parts if isinstance(p.says, FieldOf) and p.of == (part,))
+    return max(taken, default=0)
