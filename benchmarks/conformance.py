@@ -3,11 +3,13 @@ Run the tests of ONNX's own package: nodes, simple models, and models that PyTor
 
     python benchmarks/conformance.py
     python benchmarks/conformance.py --only lstm
+    python benchmarks/conformance.py --only node --kind cuda
 
 Each case that onnxruntime loads is imported, planned for `native` and `onnxruntime`, built, and
 run on its own inputs. Its outputs are compared with those of the case, at its own tolerance. Where
 onnxruntime itself is wrong, that is said beside it. With `--tvm`, TVM's own importer and default
-pipeline run the same cases. Each case has a process of its own.
+pipeline run the same cases. With `--kind`, native kernels run on the device of that kind of TVM
+target, and cases that need others are not run. Each case has a process of its own.
 """
 
 from __future__ import annotations
@@ -20,12 +22,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from multiprocessing import Process, get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import tvm
-from onnx_cases import Case, cases, check, is_run_by_onnxruntime, run, run_in_onnxruntime
+from onnx_cases import CPU, Case, cases, check, is_run_by_onnxruntime, run, run_in_onnxruntime
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
@@ -51,9 +54,12 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="the cases with this in their names")
     parser.add_argument("--tvm", action="store_true", help="run TVM's own importer too")
+    parser.add_argument("--kind", default=CPU, help="the kind of TVM target to run on")
+    parser.add_argument("--every", type=int, default=1, help="run only each n-th case")
     given = parser.parse_args(arguments)
     chosen = (case for case in cases() if given.only in case.name)
-    results = list(_isolated(chosen, with_tvm=given.tvm))
+    some = islice(chosen, 0, None, given.every)
+    results = list(_isolated(some, given.kind, with_tvm=given.tvm))
     for line in _report(results, with_tvm=given.tvm):
         print(line)
     return 0
@@ -87,13 +93,13 @@ def _report(results: list[Result], *, with_tvm: bool) -> Iterator[str]:
         yield from (f"  {each.name}: {each.ours[:200]}" for each in rows)
 
 
-def _isolated(every: Iterable[Case], *, with_tvm: bool) -> Iterator[Result]:
+def _isolated(every: Iterable[Case], kind: str, *, with_tvm: bool) -> Iterator[Result]:
     """The results of all cases that onnxruntime loads, in the order in which they end."""
     left = iter(every)
     running: dict[Any, _Child] = {}
     while True:
         while len(running) < len(os.sched_getaffinity(0)) and (case := next(left, None)):
-            child = _Child(case, with_tvm=with_tvm)
+            child = _Child(case, kind, with_tvm=with_tvm)
             running[child.connection] = child
         if not running:
             return
@@ -109,10 +115,10 @@ def _isolated(every: Iterable[Case], *, with_tvm: bool) -> Iterator[Result]:
 class _Child:
     """A process that runs one case."""
 
-    def __init__(self, case: Case, *, with_tvm: bool) -> None:
+    def __init__(self, case: Case, kind: str, *, with_tvm: bool) -> None:
         self.case = case
         self.connection, theirs = get_context("fork").Pipe()
-        self.process = Process(target=_work, args=(theirs, case, with_tvm), daemon=True)
+        self.process = Process(target=_work, args=(theirs, case, kind, with_tvm), daemon=True)
         self.process.start()
         theirs.close()
         self.deadline = time.monotonic() + SECONDS
@@ -135,16 +141,16 @@ class _Child:
         return Result(self.case.kind, self.case.name, failed, "", failed)
 
 
-def _work(connection: Connection, case: Case, with_tvm: bool) -> None:
+def _work(connection: Connection, case: Case, kind: str, with_tvm: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)  # TVM warns of what it cannot convert.
-    connection.send(_result(case, with_tvm) if is_run_by_onnxruntime(case) else None)
+    connection.send(_result(case, kind, with_tvm) if is_run_by_onnxruntime(case) else None)
 
 
-def _result(case: Case, with_tvm: bool) -> Result:
+def _result(case: Case, kind: str, with_tvm: bool) -> Result:
     own, _ = _tried(lambda: run_in_onnxruntime(case))
-    ours, counts = _tried(lambda: run(case))
+    ours, counts = _tried(lambda: run(case, kind))
     by_tvm = _tried(lambda: _run_in_tvm(case))[0] if with_tvm else ""
     if counts is None:
         return Result(case.kind, case.name, ours, own, by_tvm)

@@ -23,6 +23,7 @@ from collage_dsl.frontend.reference import reference_session
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.graph.onnx_node import OnnxNode
 from collage_dsl.measuring.cost import supported
+from collage_dsl.realization.crossing import devices_of
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.objects import run_session
@@ -32,6 +33,7 @@ from collage_dsl.search import Plan
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 SPECS = Path(__file__).parent.parent / "specs"
+CPU = "llvm"
 NATIVE = "tvm"
 """The name of the target in `specs/native.collage`."""
 
@@ -132,14 +134,14 @@ def run_in_onnxruntime(case: Case) -> None:
         check(case, run_session(session, feeds), right)
 
 
-def run(case: Case) -> Counts:
+def run(case: Case, kind: str = CPU) -> Counts:
     """
-    Import the model, plan it for `native` and `onnxruntime`, build it and run it. Raises what any
-    of these raises, and `WrongOutput`.
+    Import the model, plan it for `native` and `onnxruntime`, build it and run it. On another kind
+    of device there is only the native backend. Raises what any of these raises, and `WrongOutput`.
     """
     graph = collage.from_onnx(case.model)
-    plan = planned(graph)
-    executable, _ = built(graph, plan)
+    plan = planned(graph, kind)
+    executable, _ = built(graph, plan, kind)
     for inputs, right in case.runs:
         feeds = dict(zip(case.input_names, inputs, strict=True))
         taken = {each.name for each in executable.signature.inputs}
@@ -152,29 +154,33 @@ def run(case: Case) -> Counts:
     )
 
 
-def built(graph: Graph, plan: Plan) -> tuple[ModelExecutable, tuple[KernelCall, ...]]:
+def built(
+    graph: Graph, plan: Plan, kind: str = CPU
+) -> tuple[ModelExecutable, tuple[KernelCall, ...]]:
     """The executable of a plan, and the calls of its kernels."""
     found = realized(graph, plan.candidates, installed())
-    return ModelExecutable(build(found.module), Signature.of(graph)), found.calls
+    signature = Signature.of(graph, devices_of(found.module, kind))
+    return ModelExecutable(build(found.module), signature), found.calls
 
 
-def planned(graph: Graph) -> Plan:
+def planned(graph: Graph, kind: str = CPU) -> Plan:
     """The plan in which as much as possible is native: a call of onnxruntime costs three."""
 
     def cost(kernel: CandidateKernel) -> float:
         calls = len(kernel.nodes)
         return 1e-6 * (1 if kernel.target == NATIVE else 3 * calls) + 1e-7 * calls
 
-    plan = searched(graph, specs(), supported(cost, installed()), lookup(allow_extern=False)).plans[
-        MIXED
-    ]
+    search = searched(graph, specs(kind), supported(cost, installed()), lookup(allow_extern=False))
+    plan = search.plans[MIXED]
     if isinstance(plan, str):
         raise FrontendError(plan)
     return plan
 
 
 @cache
-def specs() -> tuple[Any, ...]:
+def specs(kind: str) -> tuple[Any, ...]:
+    if kind != CPU:
+        return (collage.gather({"kind": kind}),)
     names = "native", "onnxruntime"
     return tuple(s for n in names for s in collage.load(SPECS / f"{n}.collage").values())
 

@@ -16,12 +16,19 @@ BackendOf = Callable[[Toolchain], Backend]
 NATIVE = "tvm"
 """The backend of targets that name no compiler: TVM itself."""
 
+NATIVE_GPU = "tvm_gpu"
+"""The same for targets on GPUs."""
+
+GPU_KINDS = ("cuda", "rocm", "vulkan", "metal", "opencl", "webgpu")
+"""The kinds of TVM targets whose code runs on GPUs."""
+
 GROUP = "collage_dsl.backends"
 """The group of entry points in which packages declare backends, by name."""
 
 _BUILT_IN = {
     "onnxruntime": "collage_dsl.backends.onnxruntime:OnnxRuntime",
-    "tvm": "collage_dsl.backends.tvm:Tvm",
+    NATIVE: "collage_dsl.backends.tvm:Tvm",
+    NATIVE_GPU: "collage_dsl.backends.gpu:Gpu",
 }
 
 
@@ -78,6 +85,17 @@ class Absent(LibraryBackend):
         raise ModuleNotFoundError(self.why)
 
 
+def native_name(kind: str) -> str:
+    """The backend of targets of a kind that name no compiler."""
+    return NATIVE_GPU if kind in GPU_KINDS else NATIVE
+
+
+def _name_of(toolchain: Toolchain) -> str:
+    if toolchain.compiler in (None, NATIVE):
+        return native_name(toolchain.kind)
+    return toolchain.compiler
+
+
 def installed(given: Iterable[Backend] = ()) -> BackendOf:
     """
     A function that finds the backend of a toolchain, once for each toolchain. It raises the same
@@ -85,7 +103,7 @@ def installed(given: Iterable[Backend] = ()) -> BackendOf:
     """
     before = tuple(given)
     found = cache(lambda compiler: find_backend(compiler, before))
-    return lambda toolchain: found(toolchain.compiler or NATIVE)
+    return lambda toolchain: found(_name_of(toolchain))
 
 
 def known(given: Iterable[Backend] = ()) -> BackendOf:
@@ -96,7 +114,7 @@ def known(given: Iterable[Backend] = ()) -> BackendOf:
         try:
             return find(toolchain)
         except (UnknownBackend, ModuleNotFoundError) as error:
-            return Absent(toolchain.compiler or NATIVE, str(error))
+            return Absent(_name_of(toolchain), str(error))
 
     return known_backend
 

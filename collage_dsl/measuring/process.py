@@ -26,7 +26,15 @@ Result = TypeVar("Result")
 _PRELOAD = ["collage_dsl.measuring.work"]
 """The modules that are imported once, in the server from which new workers are forked."""
 
-_SAFE_PATH = "PYTHONSAFEPATH"
+_VARIABLES = {
+    # No modules from the current folder: a model may lie beside a file `selectors.py`, and Python
+    # looks there before it knows the paths of this process.
+    "PYTHONSAFEPATH": "1",
+    # Where PyTorch is installed, TVM imports it and asks it for a GPU. CUDA then fails in each
+    # process that is forked.
+    "TVM_FFI_DISABLE_TORCH_C_DLPACK": "1",
+}
+"""Variables of the environment in which processes start."""
 
 _ONE_AT_A_TIME = Lock()
 """Held while a process starts, which changes this process for a moment."""
@@ -127,7 +135,7 @@ def started(work: Work[Any, Any], memory: int) -> Serving:
     errors, printing = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(theirs, printing, work, memory), daemon=True)
     try:
-        with _ONE_AT_A_TIME, _without_main(), _safe_path(), _without_interrupts():
+        with _ONE_AT_A_TIME, _without_main(), _environment(), _without_interrupts():
             server = _server()
             process.start()
             is_replaced = server not in (None, _server())
@@ -193,19 +201,17 @@ def _without_main() -> Iterator[None]:
 
 
 @contextmanager
-def _safe_path() -> Iterator[None]:
-    """
-    Processes started in here do not look into the current folder for modules. Python would, before
-    it knows the paths of this process: a model may lie beside a file `selectors.py`.
-    """
-    before = os.environ.get(_SAFE_PATH)
-    os.environ[_SAFE_PATH] = "1"
+def _environment() -> Iterator[None]:
+    """Processes started in here have the variables of `_VARIABLES`."""
+    before = {name: os.environ.get(name) for name in _VARIABLES}
+    os.environ.update(_VARIABLES)
     try:
         yield
     finally:
-        del os.environ[_SAFE_PATH]
-        if before is not None:
-            os.environ[_SAFE_PATH] = before
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
 
 
 @contextmanager

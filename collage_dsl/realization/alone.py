@@ -7,7 +7,8 @@ import tvm
 from tvm import relax
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.tvm import Tvm, kernel_target
+from collage_dsl.backends.registry import find_backend, native_name
+from collage_dsl.backends.tvm import kernel_target
 from collage_dsl.frontend.arrays import constant
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import CandidateKernel, Toolchain, members
@@ -50,7 +51,8 @@ def build_target(toolchain: Toolchain) -> Any | None:
     The target that a module with one kernel is built for; None where TVM makes no code for what
     is around the kernel there, and `build` decides.
     """
-    return kernel_target(toolchain) if toolchain.kind in Tvm().kinds else None
+    kinds = find_backend(native_name(toolchain.kind)).kinds
+    return kernel_target(toolchain) if toolchain.kind in kinds else None
 
 
 def called_functions(candidate: CandidateKernel) -> dict[Any, Any]:

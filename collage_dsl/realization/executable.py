@@ -312,9 +312,14 @@ def _from_host(main: Any, home: Any) -> Callable[..., Any]:
     """`main`, which takes and gives tensors on the device `home`, for tensors on the CPU."""
 
     def run(*tensors: Any) -> Any:
-        result = main(*(tensor.copyto(home) for tensor in tensors))
-        if isinstance(result, tvm.runtime.Tensor):
-            return result.copyto(tvm.cpu())
-        return [each.copyto(tvm.cpu()) for each in result]
+        result = main(*(_copied(tensor, home) for tensor in tensors))
+        if isinstance(result, Sequence):
+            return [_copied(each, tvm.cpu()) for each in result]
+        return _copied(result, tvm.cpu())
 
     return run
+
+
+def _copied(value: Any, device: Any) -> Any:
+    """A tensor on `device`; any other value, such as a sequence of onnxruntime, as it is."""
+    return value.copyto(device) if isinstance(value, tvm.runtime.Tensor) else value

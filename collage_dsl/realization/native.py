@@ -10,10 +10,9 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.registry import find_backend
+from collage_dsl.backends.registry import GPU_KINDS, find_backend, native_name
 from collage_dsl.backends.schedule.ieee import with_ieee_values
 from collage_dsl.backends.schedule.variants import Scheduled, VariantError
-from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.graph.target_kinds import share_device
 from collage_dsl.graph.tuning import RECORD
@@ -68,6 +67,14 @@ class Mark:
         options = self.target.export().items()
         return any(value for name, value in options if str(name).startswith("fast-math"))
 
+    def exact(self, function: Any) -> Any:
+        """
+        A scheduled function that computes what IEEE 754 says, if its target asks for it. Those for
+        GPUs do so before they are scheduled.
+        """
+        is_exact = self.is_fast_math or str(self.target.kind.name) in GPU_KINDS
+        return function if is_exact else with_ieee_values(function)
+
     def is_made_with(self, target: Any) -> bool:
         """
         Whether its code may be made with the rest of a module for `target`. A concatenation in
@@ -121,9 +128,9 @@ def scheduled(
 ) -> tvm.IRModule:
     """
     Every PrimFunc, but those of the names `kept`, scheduled by the backend that `marks` have for
-    it, else by ours. See `with_prepared` for `prepares_at_load`.
+    it, else by the native one. See `with_prepared` for `prepares_at_load`.
     """
-    usual = Mark(Tvm(), target)
+    usual = Mark(find_backend(native_name(str(target.kind.name))), target)
     result = tvm.IRModule(attrs=module.attrs, global_infos=module.global_infos)
     elsewhere: list[tuple[Any, Any, Any]] = []
     prepared: dict[Any, Mapping[int, Any]] = {}
@@ -134,8 +141,7 @@ def scheduled(
         if is_prim_func(function) and (name in marks or name not in kept):
             mark = marks.get(name, usual)
             made = mark.scheduled(function)
-            exact = made.function if mark.is_fast_math else with_ieee_values(made.function)
-            function = with_any_alignment(exact)
+            function = with_any_alignment(mark.exact(made.function))
             if mark.order:
                 function = function.with_attr(JOINS, list(mark.order))
             if made.prepared:

@@ -14,7 +14,7 @@ from tvm import tirx
 from collage_dsl.backends.schedule.expressions import Expr, loads
 
 
-def with_ieee_values(function: Any) -> Any:
+def with_ieee_values(function: Any, *, extrema: bool = True) -> Any:
     """
     `function` whose values are right where NaN, infinities or rounding tell floats from reals.
 
@@ -26,11 +26,12 @@ def with_ieee_values(function: Any) -> Any:
 
     TVM compiles `max(a, b)` to `a > b ? a : b`, which is `b` if one of them is NaN. So a constant
     comes first, which costs nothing. Else `b` is tested: in reductions, `a` is the maximum so far.
+    Without `extrema`, maxima and minima stay as they are.
     """
     return tvm_ffi.structural_map(
         function,
         (
-            ((tirx.Max, tirx.Min), _extremum),
+            *([((tirx.Max, tirx.Min), _extremum)] if extrema else []),
             (tirx.Sub, _difference),
             (tirx.EQ, _equality),
             (tirx.NE, _inequality),
@@ -122,8 +123,10 @@ def _opposite(condition: Expr) -> Expr:
 def hidden(value: Expr) -> Expr:
     """
     `value`, of which the simplifier knows nothing. It is read as an integer and back, which takes
-    no instruction.
+    no instruction. A number stays as it is.
     """
+    if isinstance(value, tirx.FloatImm):
+        return value
     dtype = str(value.ty.dtype)
     bits = dtype.removeprefix("b").replace("float", "int")
     return tirx.reinterpret(dtype, tirx.reinterpret(bits, value))
