@@ -44,6 +44,10 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+FUSED_WITH_CONV = words("Relu Tanh Sigmoid LeakyRelu Clip HardSigmoid HardSwish")
+"""What onnxruntime fuses with a convolution."""
+
+
 VALUES: dict[str, tuple[str, ...]] = {
     "auto_pad": words("NOTSET SAME_UPPER SAME_LOWER VALID"),
     "direction": words("forward reverse bidirectional"),
@@ -82,10 +86,25 @@ VALUES: dict[str, tuple[str, ...]] = {
     "TfIdfVectorizer mode": words("TF IDF TFIDF"),
     "TreeEnsembleRegressor aggregate_function": words("AVERAGE SUM MIN MAX"),
     "Upsample mode": words("nearest linear bilinear"),
+    "com.microsoft.CausalConvWithState activation": words("silu swish none"),
+    "com.microsoft.CropAndResize mode": words("bilinear nearest"),
+    "com.microsoft.FusedConv activation": FUSED_WITH_CONV,
+    "com.microsoft.FusedGemm activation": words(
+        "Celu Elu HardSigmoid LeakyRelu ParametricSoftplus Relu ScaledTanh Selu Sigmoid Softplus "
+        "Softsign Tanh ThresholdedRelu"
+    ),
+    "com.microsoft.GatedDeltaNet update_rule": words("linear gated delta gated_delta"),
+    "com.microsoft.GatedRMSNorm activation": words("silu swish sigmoid"),
+    "com.microsoft.GemmFloat8 activation": words("RELU GELU NONE"),
+    "com.microsoft.GroupQueryAttention k_quant_type": words("NONE PER_TENSOR PER_CHANNEL"),
+    "com.microsoft.GroupQueryAttention v_quant_type": words("NONE PER_TENSOR PER_CHANNEL"),
+    "com.microsoft.LinearAttention update_rule": words("linear gated delta gated_delta"),
+    "com.microsoft.NhwcFusedConv activation": FUSED_WITH_CONV,
 }
 """
-The possible values of string attributes, by attribute, or by operator of ONNX and attribute, in
-all versions of an operator. They come from the documentation of the schemas.
+The possible values of string attributes, by attribute, or by operator and attribute, in all
+versions of an operator. They come from the documentation of the schemas, and those of activations
+that onnxruntime fuses from trying which nodes it accepts.
 """
 
 
@@ -359,8 +378,8 @@ def values_of(schema: Any, name: str, type_: str) -> tuple[str, ...]:
     """The values that an attribute may have; empty if they are not known."""
     if type_ != TYPES["STRING"]:
         return ()
-    named = VALUES.get(f"{schema.name} {name}") if schema.domain != MICROSOFT else None
-    return named or VALUES.get(name, ())
+    operator = f"{MICROSOFT}.{schema.name}" if schema.domain == MICROSOFT else schema.name
+    return VALUES.get(f"{operator} {name}") or VALUES.get(name, ())
 
 
 def required(schema: Any) -> set[str]:

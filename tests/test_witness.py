@@ -164,6 +164,9 @@ def test_nearly_every_random_pattern_that_is_accepted_has_an_example() -> None:
         ),
         "pattern p(x, s) { q = onnx.DynamicQuantizeLinear(x); y = multiply(q.1, s); yield y; }",
         "pattern p(x, k) { t = onnx.TopK(x, k); y = exp(t.0); yield y; }",
+        "pattern p(x: [1, 4]) { y = nn.pad(x); where dim(y, 0) == 1 and dim(y, 1) == 8; yield y; }",
+        "pattern p(x: [n]) { y = add(x, arange(0, _, 1) [dtype == i64]); yield y; }",
+        "pattern p(x: [n, m], s: [k, m]) { y = slice_scatter(x, s, 0, _, 1); yield y; }",
         'pattern p(x) { y = call_tir(x) [function == "f"]; where dtype(y) == i8; yield y; }',
         (
             "pattern p(q, k, mask: const & [t, t]) { "

@@ -10,14 +10,17 @@ from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
 from collage_dsl.language.reasoning.attribute_values import stored_length
 from collage_dsl.language.reasoning.domain import WHOLE, Values
+from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.rules.condition import (
     Attr,
     AttrOf,
+    DimAt,
     Each,
     Expression,
     Given,
     Has,
     Item,
+    Rank,
     Value,
     depends_on_facts,
     parts,
@@ -157,8 +160,27 @@ def _usual(state: State, part: int, operator: Operator, name: str) -> list[Attri
     if name == "indices_or_sections":
         fields = max(2, fields_taken(state, part))
         found += [fields, fields + 1, tuple(range(1, fields))]
+    if name == "pad_width":
+        found += _widths(state, part)
     found += _USUAL.get(name, ())
     return found
+
+
+def _widths(state: State, part: int) -> Iterator[tuple[int, ...]]:
+    """What has to be added behind the data, if its shape is known."""
+    known, facts = state.known, state.facts
+    data, result = known.name(known.reading.parts[part].of[0]), known.name(part)
+    rank = facts.of(Rank(data)).only()
+    if isinstance(rank, int):
+        added = (_added(facts, DimAt(data, axis), DimAt(result, axis)) for axis in range(rank))
+        yield tuple(width for each in added for width in (0, each))
+
+
+def _added(facts: Facts, before: DimAt, after: DimAt) -> int:
+    """By how much a dimension grows at least."""
+    dim, dims = facts.of(before).only(), facts.of(after)
+    least, _ = dims.whole_bounds()
+    return int(least) - dim if isinstance(dim, int) and dim not in dims else 0
 
 
 def _valued(

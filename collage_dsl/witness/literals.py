@@ -20,6 +20,7 @@ _USUAL: dict[str, tuple[object, ...]] = {
     "size": ((8, 8), (8, 8, 8)),
     "k": (0, 1),
     "n": (4,),
+    "end number": (4, 1, 2, 8),
     "m": (4,),
     "start": (0,),
     "step": (1,),
@@ -32,7 +33,7 @@ _USUAL: dict[str, tuple[object, ...]] = {
     "alpha": (0.5,),
     "beta": (0.5,),
 }
-"""By the name of the operand."""
+"""By the name of the operand, with `number` for those that are a list in other operators."""
 
 _ITEMS = {
     "axes": (0, 1, -1, 2),
@@ -57,7 +58,9 @@ def literals(state: State, at: int, user: int, place: int) -> Iterator[tuple[Sta
             after = _listed(given, state.known.name(at), shape) if is_wanted else None
             if after is not None:
                 yield after, literal_node(state, at, user, place, shape)
-    options: list[object] = list(_USUAL.get(operand, (1,)))
+    takes = operators()[reading.parts[user].op].takes[place : place + 1]
+    usual = _USUAL.get(f"{operand} number") if takes == ("number",) else None
+    options: list[object] = list(usual or _USUAL.get(operand, (1,)))
     if wanted is None and operand in _ITEMS:
         options += _usual_lists(state, state.known.name(at), _ITEMS[operand])
     if isinstance(wanted, ListOf):

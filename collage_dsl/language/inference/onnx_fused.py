@@ -123,6 +123,34 @@ def quantizing(call: Call) -> Type:
     return result(call, shape)
 
 
+def rotating(call: Call) -> Type:
+    """The caches have half as many columns as are turned: all of a head if no attribute says."""
+    fused = call.op in LETTERED
+    type_ = lettered(call) if fused else result(call, call.shape())
+    turned = call.known_whole("rotary_embedding_dim")
+    if turned == 0:
+        turned = None if fused else _head_size(call)
+    if turned is not None:
+        for at in (2, 3) if fused else (1, 2):
+            cache = call.shape(at)
+            if cache:
+                name = (operators()[call.op].operands or ())[at]
+                message = f"`{name}` has {cache[-1]} columns, not half of the {turned} turned"
+                call.agree(cache[-1], turned // 2, message)
+    return type_
+
+
+def _head_size(call: Call) -> int | None:
+    """The size of a head, if it is a number."""
+    shape, heads = call.shape(), call.known_whole("num_heads")
+    last = shape[-1] if shape else None
+    if shape is None or not isinstance(last, int):
+        return None
+    if len(shape) == 4:
+        return last
+    return last // heads if heads else None
+
+
 def attention(call: Call) -> Type:
     """Heads have a dimension of their own, or attributes say how many there are."""
     query, key, value = (call.shape(at) for at in range(3))
@@ -207,4 +235,5 @@ FUSED: Mapping[str, Callable[[Call], Type]] = {
     "com.microsoft.GroupNorm": group_normalizing_images,
     "com.microsoft.GroupQueryAttention": grouped_attention,
     "com.microsoft.MultiHeadAttention": multi_head_attention,
+    **{f"{domain}.RotaryEmbedding": rotating for domain in ("onnx", "com.microsoft")},
 }

@@ -109,11 +109,14 @@ def gathering_elements(call: Call) -> Type:
 
 def gathering_slices(call: Call) -> Type:
     """Each row of the last dimension of the indices is the place of a slice."""
-    shape, places, batch = call.shape(0), call.shape(1), call.whole("batch_dims") or 0
+    shape, places = call.shape(0), call.shape(1)
     if shape is None or not places or not isinstance(places[-1], int):
         return unknown(call)
+    is_too_many = places[-1] > len(shape)
+    batch = 0 if is_too_many else call.whole("batch_dims") or 0
     if places[-1] + batch > len(shape):
-        raise MismatchError(f"{places[-1]} indices do not fit {len(shape)} dimensions")
+        left = f"{len(shape) - batch} dimensions{' beside the batches' if batch else ''}"
+        raise MismatchError(f"{places[-1]} indices do not fit {left}")
     return result(call, (*places[:-1], *shape[batch + places[-1] :]))
 
 

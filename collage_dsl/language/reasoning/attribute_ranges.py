@@ -46,6 +46,14 @@ By attribute; of one that is a list, for each of its numbers. TVM itself accepts
 as a negative `epsilon`, but no model has them.
 """
 
+_BLOCKS = one_of(2**power for power in range(4, 31))
+
+_OF_OPERATORS: Mapping[tuple[str, str], Values] = {
+    ("com.microsoft.MatMulBnb4", "block_size"): _BLOCKS,
+    ("com.microsoft.MatMulNBits", "block_size"): _BLOCKS,
+}
+"""By operator and attribute, where other operators have an attribute of the same name."""
+
 _FLAGS = frozenset(
     {"align_corners", "allowzero", "ceil_mode", "center_point_box", "count_include_pad"}
     | {"detect_negative", "detect_positive", "do_rotary", "exclusive", "fmod", "input_forget"}
@@ -93,7 +101,7 @@ _LISTS = frozenset({"floats", "ints"})
 def _numbers(operator: Operator, name: str) -> Values | None:
     """The numbers that an attribute may be, or those of its list; None if that is not known."""
     type_, default = operator.attrs[name], operator.defaults.get(name)
-    known = _RANGES.get(name)
+    known = _OF_OPERATORS.get((operator.name, name)) or _RANGES.get(name)
     if name in _FLAGS and type_ == "int" and operator.name not in relax_operators():
         known = _FLAG
     if known is None or type_ not in ("float", "int", "int|ints", *_LISTS):

@@ -12,7 +12,8 @@ from collage_dsl.language.reasoning.domain import Values, between, divided_by, h
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.knowing import count_elements, multiply
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
-from collage_dsl.language.reasoning.rank_relations import REDUCTIONS, differ
+from collage_dsl.language.reasoning.rank_differences import differ
+from collage_dsl.language.reasoning.rank_relations import REDUCTIONS
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Calculate, Constant, DimAt, Expression, Rank, Size, Value
@@ -75,13 +76,27 @@ def _new_or_kept(called: Called, facts: Facts, axis: int) -> None:
 
 
 def _squeezed(called: Called, facts: Facts) -> None:
-    """A dimension that is not 1 stays."""
-    data, axes = called.operands[0], asked_list(called, facts, "axis")
-    dims = [facts.of(DimAt(data, axis)).only() for axis in axes or ()]
-    if axes is not None and None not in dims:
-        gone = [axis for axis, dim in zip(axes, dims, strict=True) if dim == 1]
-        differ(facts, data, called.result, len(gone), len(gone))
-        _without(facts, data, called.result, gone)
+    """
+    A number other than 1 stays. A dimension of 1 is taken out if `axis` names it, or is `none`.
+    """
+    data, named = called.operands[0], asked_list(called, facts, "axis")
+    ranks = [facts.of(Rank(name)).only() for name in (data, called.result)]
+    axes = range(ranks[0]) if named is None and isinstance(ranks[0], int) else named
+    if axes is None:
+        return
+    dims = [(axis, facts.of(DimAt(data, axis)).only()) for axis in axes]
+    is_sure = named is not None or is_none(called, facts, "axis")
+    gone = [axis for axis, dim in dims if dim == 1 and is_sure]
+    unsure = [axis for axis, dim in dims if dim in (1, None) and axis not in gone]
+    if len(unsure) < len(dims):
+        differ(facts, data, called.result, len(gone), len(gone) + len(unsure))
+    match ranks:
+        case [int(rank), int(left)] if rank - left == len(gone) + len(unsure):
+            _without(facts, data, called.result, [*gone, *unsure])
+        case [int(rank), int(left)] if rank - left > len(gone):
+            pass
+        case _ if not unsure or None not in ranks:
+            _without(facts, data, called.result, gone)
 
 
 def _ones(facts: Facts, name: str, axes: Iterable[int]) -> None:

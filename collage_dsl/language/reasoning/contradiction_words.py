@@ -6,7 +6,7 @@ from math import inf
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.messages.findings import listed, quoted
-from collage_dsl.language.reasoning.domain import Number, Values
+from collage_dsl.language.reasoning.domain import Number, Values, is_number
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.premises import Condition, Premise
 from collage_dsl.language.reasoning.relations import Claim
@@ -213,8 +213,9 @@ def range_of(text: str, values: Values) -> str:
     """A hint that says which numbers `text` can be; empty if it may be any."""
     if values.allowed is not None:
         left = [value for value in values.allowed if value in values]
-        items = sorted(map(shown, left))
-        return f"`{text}` is {listed(items)} here" if 0 < len(items) <= MOST_SHOWN else ""
+        if len(left) > MOST_SHOWN:
+            return _some_of(text, left)
+        return f"`{text}` is {listed(sorted(map(shown, left)))} here" if left else ""
     least, most = values.whole_bounds() if values.whole else values.bounds()
     if least == most:
         return f"`{text}` is `{least}` here"
@@ -231,6 +232,15 @@ def range_of(text: str, values: Values) -> str:
     if least > -inf and (values.modulus == 1 or most < inf):
         said += _from_to(least, most, values)
     return f"`{text}` is always {said}"
+
+
+def _some_of(text: str, values: Sequence[Value]) -> str:
+    """A hint that names a few of many numbers; empty if not all of `values` are numbers."""
+    numbers = [value for value in values if is_number(value)]
+    if len(numbers) < len(values):
+        return ""
+    first, second, third, *_, last = sorted(numbers)
+    return f"`{text}` is `{first}`, `{second}`, `{third}`, … or `{last}` here"
 
 
 def _from_to(least: Number, most: Number, values: Values) -> str:

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import combinations, pairwise
+from math import floor, isinf
 
 from collage_dsl.graph import Kind
+from collage_dsl.graph.floats import FORMATS
 from collage_dsl.graph.operators import Operator, operators
-from collage_dsl.graph.types import short_dtype
+from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
 from collage_dsl.language.messages.findings import listed
 from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
@@ -16,6 +18,7 @@ from collage_dsl.language.reasoning.numbers import elements, rounding
 from collage_dsl.language.reasoning.relations import Claim, Relation
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Dtype, Has, ValueOf
+from collage_dsl.rules.flattening import Together, together
 from collage_dsl.rules.pattern import Number
 
 _MULTIPLYING = frozenset(
@@ -109,6 +112,29 @@ def _is_number(at: int, number: Number, called: Called, facts: Facts) -> None:
     if dtypes and elements(numbers, dtypes).is_empty:
         named = listed(sorted(map(str, dtypes)), "or")
         facts.mismatch = f"no element of dtype {named} is the number {number.value:g}"
+
+
+def total_claims(flat: Sequence[Called]) -> Iterator[Claim]:
+    """The numbers of a flat call make a whole number, unless its dtype has fractions."""
+    for each in flat:
+        tree = each.names.trees.get(each.result)
+        if tree is not None and not _may_be_whole(total := together(tree)):
+            said = f"no whole numbers make {total.number:g} in {{op}}"
+            yield Claim(Relation(said, once=_has_fractions), each)
+
+
+def _may_be_whole(total: Together) -> bool:
+    beyond = total.tolerance * abs(total.number)
+    return isinf(total.number) or floor(total.number + beyond) >= total.number - beyond
+
+
+def _has_fractions(called: Called, facts: Facts) -> None:
+    facts.narrow(Dtype(called.result), one_of(_FRACTIONAL))
+
+
+_FRACTIONAL = frozenset(
+    dtype for dtype in dtype_names() if long_dtype(dtype) in {*FORMATS, "float64"}
+)
 
 
 def _takes_only(at: int, dtypes: tuple[str, ...], called: Called, facts: Facts) -> None:

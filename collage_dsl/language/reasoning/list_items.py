@@ -1,6 +1,6 @@
 """Report items of a list, and alternatives of an `or`, that never occur where the rest holds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from collage_dsl.diagnostics import Note
@@ -24,6 +24,12 @@ def check_twice(named: Sequence[tuple[Value, Span]], findings: Findings) -> None
             message = f"{quoted(span, 'the other condition')} is in the list twice"
             findings.warning("W0316", span, message, "remove one of them", (note,))
         first.setdefault(value, span)
+
+
+def check_names_twice(items: Iterable[ast.Expression], findings: Findings) -> None:
+    """Report each of `items` that is a name, and is in the list before."""
+    named = (item for item in items if isinstance(item, ast.Name))
+    check_twice([(name.text, name.span) for name in named], findings)
 
 
 @dataclass(frozen=True, slots=True)

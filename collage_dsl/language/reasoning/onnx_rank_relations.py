@@ -9,7 +9,8 @@ from collage_dsl.language.reasoning.assuming import equate
 from collage_dsl.language.reasoning.domain import one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.onnx_ranks import REDUCTIONS_OF_ONNX
-from collage_dsl.language.reasoning.rank_relations import differ, same_rank
+from collage_dsl.language.reasoning.rank_differences import differ
+from collage_dsl.language.reasoning.rank_relations import same_rank
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Calculate, Constant, DimAt, Rank

@@ -8,7 +8,7 @@ from collage_dsl.language.inference.shapes import MismatchError
 from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_values import asked_list
-from collage_dsl.language.reasoning.rank_relations import differ
+from collage_dsl.language.reasoning.rank_differences import differ
 from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import DimAt, Rank

@@ -16,7 +16,8 @@ from collage_dsl.language.reasoning.dimension_relations import (
 from collage_dsl.language.reasoning.domain import one_of
 from collage_dsl.language.reasoning.dtype_relations import given_dtypes
 from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.rank_relations import REDUCTIONS, differ
+from collage_dsl.language.reasoning.rank_differences import differ
+from collage_dsl.language.reasoning.rank_relations import REDUCTIONS
 from collage_dsl.language.reasoning.relations import (
     Claim,
     Relation,

@@ -10,7 +10,11 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.attribute_values import read_length
 from collage_dsl.language.reasoning.axis_relations import axis_relations
 from collage_dsl.language.reasoning.dimension_relations import dimension_relations
-from collage_dsl.language.reasoning.dtype_relations import dtype_relations, number_claims
+from collage_dsl.language.reasoning.dtype_relations import (
+    dtype_relations,
+    number_claims,
+    total_claims,
+)
 from collage_dsl.language.reasoning.image_relations import image_relations
 from collage_dsl.language.reasoning.inferred_relations import inferred_relations
 from collage_dsl.language.reasoning.inner_uses import taken_claims, use_claims
@@ -140,7 +144,7 @@ def premises_in(
     flat = names.flat[:MOST_CALLS]
     said = [claim for call in (*calls, *flat) for claim in claims(call, ALL_RELATIONS)]
     said += path_claims(names.paths[:MOST_CALLS], of_operators=of_operators)
-    said += [*number_claims(calls), *taken_claims(calls)]
+    said += [*number_claims(calls), *total_claims(flat), *taken_claims(calls)]
     if not whole.count:
         said += use_claims(pattern, calls)
     conditions = islice(_conditions(whole, calls, names, implied), MOST_CONDITIONS)

@@ -25,6 +25,8 @@ from collage_dsl.language.reasoning.onnx_ranks import (
     SAME_RANK_IN_ONNX,
     TAKES_IN_ONNX,
 )
+from collage_dsl.language.reasoning.product_ranks import product_rank
+from collage_dsl.language.reasoning.rank_differences import differ
 from collage_dsl.language.reasoning.relations import Apply, Relation, broadcasts
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Has, Rank
@@ -178,35 +180,6 @@ def _listed_without_axis(called: Called, facts: Facts) -> None:
             facts.narrow(Rank(name), one_of((1,)))
 
 
-def differ(
-    facts: Facts,
-    larger: str,
-    smaller: str,
-    least: int,
-    most: Number,
-    surely: int | None = None,
-) -> None:
-    """
-    Add that the rank of `larger` is more than that of `smaller`, by `least` to `most`. If `least`
-    may turn out to be too large, `surely` is what it is at least.
-    """
-    above, below = Rank(larger), Rank(smaller)
-    if least == most == 0:
-        facts.equal(above, below)
-    elif facts.first(above) == facts.first(below):
-        facts.possible &= least <= 0
-    else:
-        low, high = facts.of(below).bounds()
-        facts.narrow(above, between(low + least, high + most))
-        low, high = facts.of(above).bounds()
-        facts.narrow(below, between(low - most, high - least))
-        if facts.possible:
-            one, other = facts.first(above), facts.first(below)
-            facts.differ(Difference(one, ">=", other, least if surely is None else surely))
-            if not is_infinite(most):
-                facts.differ(Difference(one, "<=", other, int(most)))
-
-
 def _at_least(called: Called, facts: Facts) -> None:
     differ(facts, called.result, called.operands[0], 0, inf)
 
@@ -287,32 +260,6 @@ def _broadcast_rank(called: Called, facts: Facts) -> None:
             facts.narrow(result, between(-inf, most))
 
 
-def _product_rank(called: Called, facts: Facts) -> None:
-    operands = called.operands[:2]
-    left, right = (facts.of(Rank(name)).only() for name in operands)
-    if isinstance(left, int) and isinstance(right, int):
-        rank = max(left, right) if min(left, right) > 1 else max(left, right) - 1
-        facts.narrow(Rank(called.result), one_of((rank,)))
-    bounds = [facts.of(Rank(name)).bounds() for name in operands]
-    facts.narrow(Rank(called.result), between(max(low for low, _ in bounds) - 1, inf))
-    for name in operands:
-        facts.narrow(Rank(name), between(-inf, facts.of(Rank(called.result)).bounds()[1] + 1))
-    if all(low > 1 for low, _ in bounds):
-        for name in operands:
-            differ(facts, called.result, name, 0, inf)
-        is_one_of(facts, Rank(called.result), list(map(Rank, operands)))
-    most = max(high for _, high in bounds)
-    if most < inf:
-        facts.narrow(Rank(called.result), between(-inf, most))
-    one, other = (facts.first(Rank(name)) for name in operands)
-    if one == other and facts.possible:
-        facts.differ(Difference(facts.first(Rank(called.result)), "<=", one, 0))
-        if not may_be_equal(facts, Rank(called.result), Rank(operands[0])):
-            facts.narrow(one, one_of((1,)))
-        elif 0 not in facts.of(Rank(called.result)):
-            facts.narrow(one, between(2, inf))
-
-
 def _taken_rank(called: Called, facts: Facts) -> None:
     data, indices = (Rank(name) for name in called.operands)
     (least, most), (few, many) = facts.of(data).bounds(), facts.of(indices).bounds()
@@ -381,9 +328,7 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
     ),
     (
         {"matmul", *PRODUCTS_IN_ONNX}.__contains__,
-        _again(
-            "{op} gives the larger rank, or one less where an operand has rank 1", _product_rank
-        ),
+        _again("{op} gives the larger rank, or one less where an operand has rank 1", product_rank),
     ),
     (
         {"onnx.Gather", "take"}.__contains__,

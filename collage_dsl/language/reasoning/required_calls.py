@@ -98,7 +98,8 @@ class Names:
     name: `a = s.0;`. `tuples` are the names in written tuples, `each` that of the first field of a
     tuple of any length, `fields` those of the other projections, by the name of what they are
     projected from. `lists` and `numbers` are those that
-    the pattern writes. `flat` are calls of two operands that give the same as the flat calls.
+    the pattern writes. `flat` are calls of two operands that give the same as the flat calls, and
+    `trees` the flat calls by the names of their results.
     """
 
     same: dict[str, str] = field(default_factory=dict)
@@ -108,6 +109,7 @@ class Names:
     lists: dict[str, ListOf] = field(default_factory=dict)
     numbers: dict[str, Number] = field(default_factory=dict)
     flat: list[Called] = field(default_factory=list)
+    trees: dict[str, Flat] = field(default_factory=dict)
     paths: list[Called] = field(default_factory=list)
 
     def of(self, operand: Operand, otherwise: str) -> str:
@@ -161,6 +163,7 @@ def _calls(operand: Operand, name: str, names: Names, numbers: Iterator[int]) ->
             inside = [(inner, f"{number}.{at}") for at, inner in enumerate(operands)]
             values = [names.of(*each) for each in inside if not isinstance(each[0], Number)]
             names.flat += _in_turn(operand, name, values, number, names)
+            names.trees[name] = operand
         case PathFrom(ops, origin, least, kinds=kinds) | Repeat(
             Call(ops, (origin, *_), kinds=kinds), least
         ):

@@ -11,16 +11,20 @@ from collage_dsl.language.reasoning.premises import Condition
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.language.reasoning.terms import Term, terms
 from collage_dsl.language.reasoning.usual_elements import asked_of_elements, usual_elements
+from collage_dsl.language.reasoning.usual_windows import usual_windows
 from collage_dsl.rules.condition import (
     All,
     Attr,
+    AttrOf,
     Bytes,
     Compare,
     Constant,
     DimAt,
     Dtype,
+    Each,
     Element,
     Expression,
+    Item,
     Rank,
     Size,
     Value,
@@ -51,6 +55,7 @@ def usual(
     yield from _usual_sizes(conditions, ways)
     yield from _usual_indices(calls, ways)
     yield from _usual_parts(calls)
+    yield from _usual_windows(calls, conditions)
 
 
 def _usual_parts(calls: Sequence[Called]) -> Iterator[Condition]:
@@ -60,6 +65,28 @@ def _usual_parts(calls: Sequence[Called]) -> Iterator[Condition]:
             for name in called.results.values():
                 smaller = Compare("<", Size(name), Size(called.operands[0]))
                 yield Condition(smaller, span, usual="no part that `split` gives is empty")
+
+
+def _usual_windows(calls: Sequence[Called], conditions: Sequence[Condition]) -> Iterator[Condition]:
+    """That the padding beside an image is smaller than a window, where anything is said of it."""
+    asked = {_attribute_in(term) for c in conditions for term in terms(c.expression)}
+    for called, span in _written(calls):
+        if called.attribute("padding") in asked:
+            is_dilated = called.attribute("dilation") in asked
+            for smaller in usual_windows(called, is_dilated=is_dilated):
+                words = f"the padding of `{called.call.ops[0]}` is smaller than its window"
+                yield Condition(smaller, span, usual=words)
+
+
+def _attribute_in(term: Term) -> Attr | AttrOf | None:
+    """The attribute that a term asks about, as a whole or each element."""
+    match term:
+        case Each(attribute) | Item(attribute):
+            return attribute
+        case Attr():
+            return term
+        case _:
+            return None
 
 
 def _usual_indices(calls: Sequence[Called], ways: Sequence[Facts]) -> Iterator[Condition]:

@@ -21,6 +21,7 @@ from collage_dsl.language.resolve.predicates import check_predicate
 from collage_dsl.language.resolve.reserved import reserved
 from collage_dsl.language.resolve.rule_names import CheckedRule
 from collage_dsl.language.resolve.rules import RuleScope
+from collage_dsl.language.resolve.same_targets import check_same_targets
 from collage_dsl.language.resolve.scope import PatternScope
 from collage_dsl.language.resolve.substitution import check_parameters
 from collage_dsl.language.resolve.targets import check_target
@@ -101,6 +102,9 @@ class FileChecker:
             for target, spec in specs
             if spec is not None
         }
+        if not self.findings.errors:
+            named = [(t.name, found[t.name.text]) for t in targets if t.name.text in found]
+            check_same_targets(named, self.findings)
         names = frozenset(target.name.text for target in targets) | self.broken
         tests = self.tests(scope, found, names)
         self.check_imports({*scope.used, *(used for _, used in inner.uses)})

@@ -97,7 +97,8 @@ class Names:
             self.findings.error("E0206", name.span, message, hint)
         elif self.dimensions.place(name.text):
             message = f"`{name.text}` is a dimension, not a value"
-            hint = "a number of the model is a constant: `c: const`, and `where value(c) == …`"
+            constant = "a number of the model is a constant: `c: const`, and `where value(c) == …`"
+            hint = advice or constant
             self.findings.error("E0306", name.span, message, hint)
         elif name.text == "const":
             message = "`const` is not a value"

@@ -12,6 +12,7 @@ from collage_dsl.language.messages.advice import kind_meant
 from collage_dsl.language.messages.findings import Findings, count, listed, there_are
 from collage_dsl.language.messages.hints import Hint, did_you_mean, not_imported, write
 from collage_dsl.language.reasoning.calls import refuse
+from collage_dsl.language.reasoning.list_items import check_names_twice
 from collage_dsl.language.resolve.arguments import string, whole_number
 from collage_dsl.language.resolve.compilers import check_compiler
 from collage_dsl.language.resolve.limits import check_limits
@@ -190,6 +191,7 @@ class ArgumentReader:
             return None
         found: dict[str, None] = {}
         is_known = True
+        check_names_twice(written.items, self.findings)
         for item in written.items:
             part = self.names.values.operators(ast.Argument(None, item))
             is_known &= part is not None

@@ -12,6 +12,7 @@ from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.messages.hints import did_you_mean, write
 from collage_dsl.language.reasoning.calls import find_operator, refuse
 from collage_dsl.language.reasoning.exclusion import Effort
+from collage_dsl.language.reasoning.list_items import check_names_twice
 from collage_dsl.language.reasoning.sorts_of_values import Sorts
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import Pattern
@@ -124,6 +125,7 @@ class PatternScope:
                 parts = [self.member(argument) for argument in arguments]
                 if any(part is None for part in parts):
                     return None
+                check_names_twice((argument.value for argument in arguments), self.findings)
                 return distinct(part or () for part in parts)
             case ast.Application(ast.Name(word) as function, _) if word != "one_of":
                 if meant := did_you_mean(word, ("one_of",)):
