@@ -8,8 +8,11 @@ import onnx
 import pytest
 from onnx import helper
 
-from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.cli.failure import explained
+from collage_dsl.frontend.errors import DefectError, FrontendError
 from collage_dsl.frontend.onnx import from_onnx
+from collage_dsl.frontend.onnx_operators import CANONICAL, cast
+from collage_dsl.frontend.onnx_site import Site
 from tests.test_frontend_onnx import model, node, weights
 
 
@@ -287,3 +290,27 @@ def test_a_file_of_another_kind_is_told_where_to_go(tmp_path: Path, name: str, s
         path.write_text(content)
 
         assert said in refusal(path)
+
+
+def test_a_mistake_in_our_code_is_no_operator_without_a_form(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(CANONICAL, "Relu", cast)  # `cast` reads an attribute that Relu lacks
+    given = model([node("Relu", "x", "y")], {"x": (2,)}, ["y"])
+
+    with pytest.raises(DefectError) as caught:
+        from_onnx(given)
+
+    assert str(caught.value) == "cannot import `Relu_y`: operator Relu: KeyError: 'to'"
+    assert explained(caught.value).message.startswith("internal error: DefectError: cannot import")
+
+
+def test_a_mistake_of_a_converter_of_tvm_is_an_operator_without_a_form(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def wrong(site: Site) -> None:
+        raise KeyError(site.node.op_type)  # in a module that is not ours, as TVM's are
+
+    monkeypatch.setitem(CANONICAL, "Relu", wrong)
+
+    assert operators(model([node("Relu", "x", "y")], {"x": (2,)}, ["y"])) == ["onnx.Relu"]

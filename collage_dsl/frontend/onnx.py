@@ -19,8 +19,10 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from collage_dsl.frontend.arrays import Array, SharedConstants, constant
 from collage_dsl.frontend.errors import (
     CannotConvertError,
+    DefectError,
     FrontendError,
     WrongNodeError,
+    is_defect,
     sentence,
 )
 from collage_dsl.frontend.from_relax import from_relax, onnx_call
@@ -184,7 +186,7 @@ class _Importer(Values):
         """Errors inside name `node` as their cause."""
         try:
             yield
-        except FrontendError:
+        except (DefectError, FrontendError):
             raise
         except CannotConvertError as error:
             said = str(error)
@@ -192,8 +194,10 @@ class _Importer(Values):
             raise FrontendError(f"{_cannot(node)}: {reason}{self.hint()}") from None
         except Exception as error:
             # Converters raise errors of many kinds: ValueError, InternalError, AttributeError.
-            reason = f"operator {node.op_type}: {sentence(error)}{self.hint()}"
-            raise FrontendError(f"{_cannot(node)}: {reason}") from error
+            said = f"{_cannot(node)}: operator {node.op_type}: "
+            if is_defect(error):
+                raise DefectError(f"{said}{type(error).__name__}: {error}") from error
+            raise FrontendError(f"{said}{sentence(error)}{self.hint()}") from error
 
     def hint(self) -> str:
         """Advice on how to give shapes, if the model leaves some open."""
@@ -341,6 +345,8 @@ class _Importer(Values):
                 reason = str(error)
             except Exception as error:
                 # Converters raise errors of many kinds: ValueError, InternalError, AttributeError.
+                if is_defect(error):
+                    raise
                 self.keep(node, f"operator {node.op_type}: {sentence(error)}", is_doubtful=True)
                 return
             else:
