@@ -314,3 +314,17 @@ def test_a_mistake_of_a_converter_of_tvm_is_an_operator_without_a_form(
     monkeypatch.setitem(CANONICAL, "Relu", wrong)
 
     assert operators(model([node("Relu", "x", "y")], {"x": (2,)}, ["y"])) == ["onnx.Relu"]
+
+
+def test_a_missing_input_among_several_is_named() -> None:
+    given = model([node("Concat", "x", "y", axis=0)], {"x": (2,)}, ["y"])
+    given.graph.node[0].input.append("")
+
+    assert refusal(given) == "cannot import `Concat_y`: the input `inputs` of Concat is missing"
+
+
+def test_an_output_that_is_declared_with_a_type_that_tvm_lacks_is_named() -> None:
+    given = model([node("Relu", "x", "y")], {"x": (2,)}, ["y"])
+    given.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT4
+
+    assert refusal(given) == "the output `y` is declared as int4 and is float32"

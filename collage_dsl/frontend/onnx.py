@@ -50,6 +50,7 @@ from collage_dsl.frontend.onnx_sized_operators import SIZED
 from collage_dsl.frontend.onnx_sizes import Sizes, sizes_of
 from collage_dsl.frontend.onnx_types import (
     dtype_of,
+    is_dtype,
     is_foreign,
     type_text,
 )
@@ -482,7 +483,9 @@ class _Importer(Values):
             and self.dtypes[name]
             and helper.tensor_dtype_to_np_dtype(self.dtypes[name]).name
         )
-        if declared and str(value.ty.dtype.dtype) != declared:
+        if declared and (dtype := str(value.ty.dtype.dtype)) != declared:
+            if not is_dtype(declared):
+                raise FrontendError(f"the output `{name}` is declared as {declared} and is {dtype}")
             value = self.builder.emit(relax.op.astype(value, declared))
         if isinstance(value, tvm.ir.Var) and self.names.get(value) not in (
             *self.outputs,
