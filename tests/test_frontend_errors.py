@@ -13,7 +13,7 @@ from collage_dsl.frontend.errors import DefectError, FrontendError
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.onnx_operators import CANONICAL, cast
 from collage_dsl.frontend.onnx_site import Site
-from tests.test_frontend_onnx import model, node, weights
+from tests.test_frontend_onnx import Array, model, node, weights
 
 
 def refusal(given: str | Path | onnx.ModelProto, **options: dict[str, tuple[int, ...]]) -> str:
@@ -328,3 +328,24 @@ def test_an_output_that_is_declared_with_a_type_that_tvm_lacks_is_named() -> Non
     given.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT4
 
     assert refusal(given) == "the output `y` is declared as int4 and is float32"
+
+
+@pytest.mark.parametrize("pads", [np.zeros((2, 3), np.int64), np.zeros(3, np.int64)])
+def test_numbers_that_do_not_pad_all_axes_are_refused(pads: Array) -> None:
+    given = model([node("Pad", "x p", "y")], {"x": (2, 3)}, ["y"], {"p": pads})
+
+    said = f"cannot import `Pad_y`: {pads.size} numbers pad 2 of 2 axes; onnxruntime"
+    assert refusal(given).startswith(said)
+
+
+def test_an_optional_without_a_value_is_kept_as_it_is() -> None:
+    type_ = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [2])
+    given = model(
+        [node("Optional", "", "o", type=type_), node("OptionalHasElement", "o", "y")],
+        {"x": (2,)},
+        ["y"],
+        opset=18,
+    )
+    given.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.BOOL
+
+    assert operators(given) == ["onnx.Optional", "onnx.OptionalHasElement"]

@@ -435,7 +435,7 @@ class _Importer(Values):
             self.check(made)
         if isinstance(made, Affine | Linear | np.ndarray):
             fields = [made]
-        elif not self.is_plain(made):
+        elif not hasattr(made, "ty") or not self.is_plain(made):  # TVM's empty optional has none
             raise CannotConvertError(f"operator {node.op_type} is not written with operators only")
         elif isinstance(made, tvm.ir.Tuple):
             fields = list(made.fields)
