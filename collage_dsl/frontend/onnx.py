@@ -36,7 +36,7 @@ from collage_dsl.frontend.onnx_constants import (
 from collage_dsl.frontend.onnx_data import Data
 from collage_dsl.frontend.onnx_fold import can_fold, fold
 from collage_dsl.frontend.onnx_functions import body_of, of_standard
-from collage_dsl.frontend.onnx_limits import is_known, joins, limit, takes_shapes
+from collage_dsl.frontend.onnx_limits import MICROSOFT, is_known, joins, limit, takes_shapes
 from collage_dsl.frontend.onnx_loops import count_of, steps_of
 from collage_dsl.frontend.onnx_model import Shapes, give, input_types, live_nodes, load_apart
 from collage_dsl.frontend.onnx_names import named
@@ -369,7 +369,15 @@ class _Importer(Values):
                 return f"`{name}` has no elements"
             if node.op_type == "ReduceMean" and self.may_be_empty(name):
                 return f"`{name}` may have no elements, of which TVM's mean is not a number"
+        if self.quantizes_finely(node):
+            return "TVM divides in the dtype of the operand, which is too short for 16 bits"
         return limit(node, self.uses.keys(), self.constant, self.static_shape)
+
+    def quantizes_finely(self, node: onnx.NodeProto) -> bool:
+        """Whether a node quantizes short floats to 16 bits."""
+        if node.op_type != "QuantizeLinear" or len(node.input) < 3 or not node.input[2]:
+            return False
+        return self.dtype(node.input[0]) != "float32" and "16" in self.dtype(node.input[2])
 
     def keep(self, node: onnx.NodeProto, reason: str, *, is_doubtful: bool = False) -> None:
         """
@@ -423,7 +431,9 @@ class _Importer(Values):
             inputs = onnx_frontend.onnx_input(map(self.tensor, inputs))
         attrs = attributes(node)
         attrs["tvm_custom"] = {"name": node.name, "num_outputs": len(node.output)}
-        converter = _converters()[node.op_type].get_converter(self.opset)
+        # Where onnxruntime's own domain has operators of the standard, they are those of set 21.
+        opset = 21 if node.domain == MICROSOFT else self.opset
+        converter = _converters()[node.op_type].get_converter(opset)
         return converter(self.builder, inputs, attrs, [{}, {}])
 
     def fields(self, node: onnx.NodeProto, made: Value) -> list[Value]:
