@@ -6,7 +6,7 @@ from pathlib import Path
 
 from collage_dsl.cli.config import Configs
 from collage_dsl.cli.documents import FailureDocument, TestDocument, TestsDocument
-from collage_dsl.cli.failure import CANNOT, WRONG
+from collage_dsl.cli.failure import CANNOT, WRONG, with_options
 from collage_dsl.cli.files import Given
 from collage_dsl.cli.formats import Report, Unread, render
 from collage_dsl.cli.output import complain, show, tell, write
@@ -62,7 +62,7 @@ def test_files(given: Given, output_format: str, search: Sequence[Path], allow_e
             source = given.read(file)
             folder = given.named(file).parent
             contents = load_contents(source, folders, folder=folder, tables=tables)
-            results.outcomes.extend(run_tests(contents, code_of))
+            results.outcomes += map(_with_options, run_tests(contents, code_of))
         except UnreadableError as error:
             complain(error)
             results.unread.append(Unread(str(given.named(file)), str(error)))
@@ -72,6 +72,12 @@ def test_files(given: Given, output_format: str, search: Sequence[Path], allow_e
                 tell(f"{error}\n")
     _answer(results, output_format)
     return results.code
+
+
+def _with_options(outcome: Outcome) -> Outcome:
+    """The outcome with messages for the command line."""
+    said = (replace(each, message=with_options(each.message)) for each in outcome.failures)
+    return replace(outcome, failures=tuple(said))
 
 
 def _answer(results: _Results, output_format: str) -> None:
