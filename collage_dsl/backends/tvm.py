@@ -73,7 +73,7 @@ def _without_shape(graph: Graph, node: Node) -> str:
     for operand in (graph.nodes[index] for index in node.inputs):
         is_known = not isinstance(operand.type, TensorType) or operand.type.shape is not None
         if operand.form is Form.INPUT and not is_known:
-            return f": the shape of input `{operand.name}` is not known; give it with --shape"
+            return f": the shape of input `{operand.name}` is not known; give the input a shape"
     return ""
 
 
