@@ -278,8 +278,8 @@ def test_an_index_that_is_always_out_of_range_is_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("m.graph", "`candidates`, `why` and `near` read graphs in text"),
-        ("s.collage", "a spec file is given with --target"),
+        ("m.graph", "`show`, `coverage`, `candidates`, `why` and `near`, and in Python"),
+        ("s.collage", "it is a spec file, which is given as a target"),
         ("m.pt2", "export the program to ONNX"),
         ("m.json", "by `from_relax`"),
     ],
