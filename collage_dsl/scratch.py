@@ -98,6 +98,17 @@ def keep_temporary_files_together() -> None:
     tempfile.tempdir = f"/proc/{os.getpid()}/fd/{os.open(folder, os.O_RDONLY)}"
     # What is registered later, such as by multiprocessing, runs before and still finds its files.
     atexit.register(stack.close)
+    _TOGETHER.append(folder)
+
+
+_TOGETHER: list[Path] = []
+"""The folder with all temporary files of this process, once there is one."""
+
+
+def remove_temporary_files() -> None:
+    """Do at once what the end of this process would do, for a process that ends without it."""
+    for folder in _TOGETHER:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _claimed(parent: Path) -> tuple[Path, int]:

@@ -13,7 +13,7 @@ from sarif_pydantic import Sarif
 from collage_dsl.cli.formats import FORMATS, Report, render
 from collage_dsl.diagnostics import Diagnostic, Fix, Note, Replacement, Severity
 from collage_dsl.source import Source, Span
-from tests.commands import FIVE_MISTAKES, Done, collage
+from tests.commands import FIVE_MISTAKES, Done, collage, said
 
 CLEAN = "collage 1;\n"
 WARNED = "collage 1;\nrule a = op_call_by_kind();\ntarget t on llvm { rules op_call_by_kind(); }\n"
@@ -137,6 +137,27 @@ SARIF = {
                                     },
                                 },
                             }
+                        },
+                    },
+                    "invocations": {
+                        "type": "array",
+                        "maxItems": 1,
+                        "items": {
+                            "type": "object",
+                            "required": ["executionSuccessful"],
+                            "additionalProperties": False,
+                            "properties": {
+                                "executionSuccessful": {"type": "boolean"},
+                                "toolExecutionNotifications": {
+                                    "type": "array",
+                                    "items": {
+                                        "type": "object",
+                                        "required": ["message"],
+                                        "additionalProperties": False,
+                                        "properties": {"level": LEVEL, "message": TEXT},
+                                    },
+                                },
+                            },
                         },
                     },
                     "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
@@ -318,3 +339,44 @@ def test_a_fix_is_in_json_and_sarif() -> None:
     assert isinstance(results, list)
     (change,) = results[0]["fixes"][0]["artifactChanges"]
     assert change["replacements"][0]["insertedContent"] == {"text": "union"}
+
+
+def unread(command: str, folder: Path, format_: str, *names: str) -> str:
+    """What a command answers if one of the named files does not exist."""
+    paths = [folder / name for name in ("none.collage", *names)]
+    done = said(command, *paths, "--output-format", format_)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    return done.out
+
+
+def test_a_file_that_cannot_be_read_is_not_counted_as_checked(folder: Path) -> None:
+    assert unread("check", folder, "full") == "0 files checked, 1 file could not be checked\n"
+    assert unread("check", folder, "full", "clean.collage") == (
+        "1 file checked, 1 file could not be checked, nothing found\n"
+    )
+
+
+@pytest.mark.parametrize("names", [(), ("clean.collage",)])
+@pytest.mark.parametrize("command", ["check", "test"])
+def test_no_report_hides_a_file_that_cannot_be_read(
+    folder: Path, command: str, names: tuple[str, ...]
+) -> None:
+    def answer(format_: str) -> str:
+        return unread(command, folder, format_, *names)
+
+    message = f"cannot read {folder}/none.collage: no such file or directory"
+
+    assert answer("github") == f"::error title=collage::{message}\n"
+    assert json.loads(answer("json"))["unread"] == [
+        {"file": f"{folder}/none.collage", "message": message}
+    ]
+    (issue,) = json.loads(answer("gitlab"))
+    assert (issue["severity"], issue["description"]) == ("critical", message)
+    root = ElementTree.fromstring(answer("junit"))
+    assert_junit(root)
+    assert root.get("errors") == "1"
+    assert [each.get("message") for each in root.iter("error")] == [message]
+    (invocation,) = json.loads(json.dumps(assert_sarif(answer("sarif"))["invocations"]))
+    assert not invocation["executionSuccessful"]
+    (notification,) = invocation["toolExecutionNotifications"]
+    assert notification["message"]["text"] == message

@@ -336,4 +336,4 @@ def test_candidates_of_a_graph_in_text_need_no_model(tmp_path: Path) -> None:
     assert (done.code, done.err) == (0, "")
     assert "1 candidate" in done.out
     refused = collage("plan", graph, "-t", spec)
-    assert_one_message(refused, 1, "the other commands only ONNX models")
+    assert_one_message(refused, 1, "a graph in text is read by the commands `show`, `coverage`")

@@ -145,7 +145,9 @@ def test_a_damaged_store_that_costs_are_taken_from_is_named_and_left_as_it_is(
     path.write_bytes(path.read_bytes()[:2000])
     before = path.read_bytes()
 
-    with pytest.raises(ExchangeError, match=r"is damaged: .*; use it once with --store"):
+    with pytest.raises(
+        ExchangeError, match=r"is damaged: .*; use it once with the argument `store`"
+    ):
         read(path)
     assert path.read_bytes() == before
 

@@ -8,9 +8,12 @@ import onnx
 import pytest
 from onnx import helper
 
-from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.cli.failure import explained
+from collage_dsl.frontend.errors import DefectError, FrontendError
 from collage_dsl.frontend.onnx import from_onnx
-from tests.test_frontend_onnx import model, node, weights
+from collage_dsl.frontend.onnx_operators import CANONICAL, cast
+from collage_dsl.frontend.onnx_site import Site
+from tests.test_frontend_onnx import Array, model, node, weights
 
 
 def refusal(given: str | Path | onnx.ModelProto, **options: dict[str, tuple[int, ...]]) -> str:
@@ -275,8 +278,8 @@ def test_an_index_that_is_always_out_of_range_is_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("m.graph", "`candidates`, `why` and `near` read graphs in text"),
-        ("s.collage", "a spec file is given with --target"),
+        ("m.graph", "`show`, `coverage`, `candidates`, `why` and `near`, and in Python"),
+        ("s.collage", "it is a spec file, which is given as a target"),
         ("m.pt2", "export the program to ONNX"),
         ("m.json", "by `from_relax`"),
     ],
@@ -287,3 +290,62 @@ def test_a_file_of_another_kind_is_told_where_to_go(tmp_path: Path, name: str, s
         path.write_text(content)
 
         assert said in refusal(path)
+
+
+def test_a_mistake_in_our_code_is_no_operator_without_a_form(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(CANONICAL, "Relu", cast)  # `cast` reads an attribute that Relu lacks
+    given = model([node("Relu", "x", "y")], {"x": (2,)}, ["y"])
+
+    with pytest.raises(DefectError) as caught:
+        from_onnx(given)
+
+    assert str(caught.value) == "cannot import `Relu_y`: operator Relu: KeyError: 'to'"
+    assert explained(caught.value).message.startswith("internal error: DefectError: cannot import")
+
+
+def test_a_mistake_of_a_converter_of_tvm_is_an_operator_without_a_form(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def wrong(site: Site) -> None:
+        raise KeyError(site.node.op_type)  # in a module that is not ours, as TVM's are
+
+    monkeypatch.setitem(CANONICAL, "Relu", wrong)
+
+    assert operators(model([node("Relu", "x", "y")], {"x": (2,)}, ["y"])) == ["onnx.Relu"]
+
+
+def test_a_missing_input_among_several_is_named() -> None:
+    given = model([node("Concat", "x", "y", axis=0)], {"x": (2,)}, ["y"])
+    given.graph.node[0].input.append("")
+
+    assert refusal(given) == "cannot import `Concat_y`: the input `inputs` of Concat is missing"
+
+
+def test_an_output_that_is_declared_with_a_type_that_tvm_lacks_is_named() -> None:
+    given = model([node("Relu", "x", "y")], {"x": (2,)}, ["y"])
+    given.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT4
+
+    assert refusal(given) == "the output `y` is declared as int4 and is float32"
+
+
+@pytest.mark.parametrize("pads", [np.zeros((2, 3), np.int64), np.zeros(3, np.int64)])
+def test_numbers_that_do_not_pad_all_axes_are_refused(pads: Array) -> None:
+    given = model([node("Pad", "x p", "y")], {"x": (2, 3)}, ["y"], {"p": pads})
+
+    said = f"cannot import `Pad_y`: {pads.size} numbers pad 2 of 2 axes; onnxruntime"
+    assert refusal(given).startswith(said)
+
+
+def test_an_optional_without_a_value_is_kept_as_it_is() -> None:
+    type_ = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [2])
+    given = model(
+        [node("Optional", "", "o", type=type_), node("OptionalHasElement", "o", "y")],
+        {"x": (2,)},
+        ["y"],
+        opset=18,
+    )
+    given.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.BOOL
+
+    assert operators(given) == ["onnx.Optional", "onnx.OptionalHasElement"]

@@ -284,3 +284,35 @@ def test_no_process_outlives_the_one_that_started_it(
         process.wait()
 
     sandbox.wait_for_processes()
+
+
+BUSY = """\
+import os, signal, tempfile, time
+from collage_dsl.cli.interrupt import Interrupt
+from collage_dsl.scratch import keep_temporary_files_together
+keep_temporary_files_together()
+with Interrupt():
+    os.close(tempfile.mkstemp()[0])
+    signal.signal(signal.SIGINT, lambda *_: None)  # as in a library that does not return
+    print("started", flush=True)
+    while True:
+        time.sleep(1)
+"""
+
+
+def test_a_command_that_a_library_holds_leaves_no_temporary_file(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"started\n"
+        assert list(tmp_path.iterdir())
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+
+    assert (process.returncode, said) == (130, b"interrupted\n")
+    assert list(tmp_path.iterdir()) == []

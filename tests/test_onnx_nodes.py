@@ -543,3 +543,36 @@ def test_a_node_that_takes_sizes_is_timed_with_those_of_the_model(tmp_path: Path
         "shape_to_tensor+onnx.Resize+onnx.Add"
     ]
     np.testing.assert_allclose(compiled.run({"x": x, "other": other})["y"], x[0, 0, 0, 0] + other)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "int8"])
+def test_quantization_of_onnxruntimes_own_domain_has_a_form_in_relax(dtype: str) -> None:
+    quantized = model(
+        """(float[3,4] x) => (float[3,4] o) {
+          q = com.microsoft.QuantizeLinear (x, s, z)
+          r = com.microsoft.DequantizeLinear <axis = 0> (q, v, w)
+          o = Relu (r)
+        }""",
+        s=np.float32(0.001),
+        z=np.array(7, dtype),
+        v=np.array([0.001, 0.002, 0.003], np.float32),
+        w=np.array([0, 1, 2], dtype),
+    )
+
+    executable = compiled(quantized)
+
+    calls = [node.op for node in collage.from_onnx(quantized).nodes if node.is_call]
+    assert calls == ["quantize", "dequantize", "nn.relu"]
+    assert {kernel.target for kernel in executable.plan.kernels} == {"tvm"}
+    inputs = drawn(quantized)
+    assert_right(quantized, executable.run(inputs), inputs)
+
+
+def test_short_floats_are_quantized_to_16_bits_as_onnxruntime_does() -> None:
+    quantized = model(
+        "(float16[4] x) => (int16[4] o) { o = com.microsoft.QuantizeLinear (x, s, z) }",
+        s=np.float16(0.001),
+        z=np.int16(7),
+    )
+
+    assert node_of(collage.from_onnx(quantized), "com.microsoft.QuantizeLinear").is_call

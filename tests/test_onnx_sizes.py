@@ -107,7 +107,7 @@ def test_nothing_is_compiled_for_an_empty_dimension(compiled: collage.Compiled) 
         compiled.run({"x": np.zeros((1, 0, 6), np.float32)})
     assert str(caught.value) == (
         "input `x` is float32[n, s, 6], and its dimension 1 is 0: it is at least 1, unless the "
-        "model is compiled for 0 with `--shape`"
+        "model is compiled for the size 0"
     )
 
 

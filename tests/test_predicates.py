@@ -173,7 +173,7 @@ def test_the_commands_run_host_code_only_with_the_flag(files: tuple[Path, Path, 
         refused = collage(*command, model, "-t", spec)
         assert (refused.code, refused.out) == (2, "")
         assert "predicate `fits`" in refused.err
-        assert "--allow-extern allows it" in refused.err
+        assert "`--allow-extern` allows it" in refused.err
         allowed = collage(*command, model, "-t", spec, "--allow-extern", "--output-format", "json")
         assert allowed.code == 0, allowed.err
         assert '"target": "t"' in allowed.out
@@ -191,7 +191,7 @@ def test_what_explains_a_match_runs_host_code_only_with_the_flag(
 
     refused = collage(*asked)
     assert (refused.code, refused.out) == (2, "")
-    assert "--allow-extern allows it" in refused.err
+    assert "`--allow-extern` allows it" in refused.err
     allowed = collage(*asked, "--allow-extern")
     assert allowed.code == 0, allowed.err
     assert ("p matches at `y`" if command == "why" else "p matches at 1 node") in allowed.out
@@ -217,7 +217,7 @@ def test_tests_of_a_file_run_host_code_only_with_the_flag(
 
     assert refused.code == 1
     assert "E0711" in refused.out
-    assert "--allow-extern allows it" in refused.out
+    assert "`--allow-extern` allows it" in refused.out
     assert collage("test", spec, "--allow-extern").out == "1 test passed\n"
 
 

@@ -230,7 +230,7 @@ def test_the_place_among_namesakes_is_read_off_the_end(name: str, wanted: tuple[
 def test_a_check_that_nothing_in_the_process_registers_says_what_to_do() -> None:
     for source, how in [
         ("pattern_table:nobody.dense", "import its module first"),
-        ("pattern_table:nobody.tables:nobody.dense", "--allow-extern lets its module be imported"),
+        ("pattern_table:nobody.tables:nobody.dense", "`allow_extern` lets its module be imported"),
     ]:
         with pytest.raises(PredicateError, match=how):
             table_lookup(Predicate("p", (), source))
@@ -415,7 +415,7 @@ def test_a_converted_spec_still_finds_the_check_of_its_table(files: Path) -> Non
     assert command("check", spec).code == 0
     refused, allowed = command(*asked), command(*asked, "--allow-extern")
     assert refused.code == 2
-    assert "--allow-extern lets its module be imported" in refused.err
+    assert "`--allow-extern` lets its module be imported" in refused.err
     assert "the check of cli_lib.dense refuses" in allowed.out
 
 

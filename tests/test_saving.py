@@ -9,18 +9,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import tvm
 
 import collage_dsl as collage
 from collage_dsl.realization import saving
-from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.saving import save
-from collage_dsl.realization.signature import ExecutableError, Signature, _checksum
+from collage_dsl.realization.signature import ExecutableError
 from tests.models import small_convolution
 
 SPECS = Path(__file__).parent.parent / "specs"
@@ -184,38 +181,3 @@ def said_by(program: str, folder: Path | None = None) -> tuple[str, str]:
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
-
-
-# ---- Folders of other versions ----
-
-
-def test_a_signature_that_says_nothing_of_alignment_has_its_inputs_copied(folder: Path) -> None:
-    fields = json.loads((folder / "signature.json").read_text())
-    del fields["any_alignment"], fields["checksum"]
-    older = Signature.from_json(json.dumps({**fields, "checksum": _checksum(fields)}))
-    now = Signature.from_json((folder / "signature.json").read_text())
-
-    assert now.any_alignment
-    assert older == replace(now, any_alignment=False)
-
-
-def test_inputs_of_code_that_wants_alignment_are_copied_to_aligned_memory(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = tvm.runtime.load_module(str(folder / "model.so"))
-    signature = Signature.from_json((folder / "signature.json").read_text())
-    executable = ModelExecutable(loaded, replace(signature, any_alignment=False))
-    seen: list[int] = []
-    call = executable.call
-
-    def watched(tensors: list[tvm.runtime.Tensor]) -> list[tvm.runtime.Tensor]:
-        seen.extend(tensor.data_ptr() % 64 for tensor in tensors)
-        return call(tensors)
-
-    monkeypatch.setattr(executable, "call", watched)
-    x = np.concatenate([[0], X.ravel()]).astype(np.float32)[1:].reshape(X.shape)
-
-    found = executable.run({"x": x})["y"]
-
-    assert seen == [0]
-    np.testing.assert_array_equal(found, collage.load_executable(folder).run({"x": X})["y"])

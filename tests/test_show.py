@@ -112,7 +112,7 @@ def test_an_input_without_a_shape_is_named_with_what_gives_it_one(tmp_path: Path
     none = ("--store", tmp_path / "costs.sqlite")
     answer = collage("coverage", tmp_path / "free.onnx", "-t", "native", *none)
 
-    assert "the shape of input `x` is not known; give it with --shape" in answer.out
+    assert "the shape of input `x` is not known; give the input a shape" in answer.out
 
 
 TABLE = """

@@ -10,7 +10,7 @@ from collage_dsl.language import parse_graph
 from collage_dsl.realization.saving import load_executable
 from collage_dsl.realization.signature import SIGNATURE, ExecutableError, Signature, Value
 
-SIGNED = Signature((Value("x", "float32", (2, 3)),), (Value("y", "float32", (2,)),), True, "7")
+SIGNED = Signature((Value("x", "float32", (2, 3)),), (Value("y", "float32", (2,)),), "7")
 
 
 def changed(**fields: Any) -> str:

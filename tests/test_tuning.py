@@ -633,6 +633,6 @@ def test_a_budget_is_a_time() -> None:
 def test_missing_records_are_said(tmp_path: Path) -> None:
     done = run_collage("records", "show", "--records", tmp_path / "none.sqlite")
 
-    assert_one_message(done, 2, "there are no tuning records")
+    assert_one_message(done, 2, "there is no file")
     done = run_collage("records", "show", "--records", tmp_path)
-    assert_one_message(done, 2, f"cannot read the tuning records {tmp_path}: it is a folder")
+    assert_one_message(done, 2, f"cannot read {tmp_path}: it is a folder")

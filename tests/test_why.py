@@ -391,7 +391,7 @@ def test_what_is_shown_is_bounded_and_says_what_is_left_out() -> None:
     sums = "".join(f"a{n + 1} = add({f'a{n}' if n else 'x'}, x); " for n in range(40))
     shown = str(answer(chain, f"x: f32[4]; {sums} return a40;", at="a40"))
     assert len(shown.splitlines()) <= MOST_LINES + 8
-    assert "more lines: --output-format json has all" in shown
+    assert "more lines: the answer as JSON has all" in shown
     assert marked(shown)
 
 

@@ -62,3 +62,40 @@ def test_a_name_of_arrays_gets_its_suffix_before_it_is_checked(tmp_path: Path) -
     done = said("run", "none", "--outputs", tmp_path / "out")
 
     assert done.err == f"error: cannot write {tmp_path / 'out.npz'}: Is a directory\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "show m.graph --picture m.graph",
+        "plan m.onnx -t s.collage#t --picture s.collage",
+        "plan m.onnx -t s.collage --costs c.yaml --picture c.yaml",
+        "freeze m.onnx -t native -o m.onnx",
+        "run out --inputs x.npz --outputs x",
+        "costs export --store s.sqlite link",
+        "costs export cache/collage_dsl/costs.sqlite",
+        "records export --records s.sqlite ./s.sqlite",
+        "records export cache/collage_dsl/costs.tuned.sqlite",
+    ],
+)
+def test_a_file_that_a_command_reads_is_not_overwritten(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    cache = Path("cache/collage_dsl")
+    cache.mkdir(parents=True)
+    given = [Path(name) for name in ("m.onnx", "m.graph", "s.collage", "c.yaml", "x.npz")]
+    given += [Path("s.sqlite"), cache / "costs.sqlite", cache / "costs.tuned.sqlite"]
+    for path in given:
+        path.write_text("text")
+    Path("link").symlink_to("s.sqlite")
+    name = "x.npz" if "--outputs" in command else str(Path(command.split()[-1]))
+
+    done = said(*command.split())
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"error: cannot write {name}: this command reads it; name another file to write\n"
+    )
+    assert {path.read_text() for path in given} == {"text"}

@@ -13,9 +13,20 @@ import tvm_ffi
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import NATIVE
 from collage_dsl.backends.variants import VARIANTS, unpromising, unsuitable
-from collage_dsl.graph import Form, Graph, Node, TensorType, Toolchain, cores_of, libraries
+from collage_dsl.graph import (
+    Form,
+    Graph,
+    Node,
+    TensorType,
+    Toolchain,
+    TupleType,
+    Type,
+    cores_of,
+    libraries,
+)
 from collage_dsl.graph.onnx_node import OnnxNode
 from collage_dsl.graph.operators import PACKED_CALLS
+from collage_dsl.graph.sizes import UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,14 @@ def _unsupported(graph: Graph, node: Node) -> str | None:
         return f"TVM has no operator for `{node.op}` at `{node.name}`{lacking}"
     if node.op in PACKED_CALLS:
         return f"`{node.attrs['function']}` is a packed function, of which TVM has no code"
+    if node.op.startswith("ccl."):
+        return f"`{node.op}` at `{node.name}` talks to other processes, which no kernel of TVM does"
+    if node.is_call and not all(map(_is_shaped, _tensors(node.type))):
+        return f"the shape of `{node.name}` is found as the model runs"
+    if node.op == "eye_like" and _dtype(graph, node) != _tensors(node.type)[0].dtype:
+        return f"TVM gives eye_like at `{node.name}` the dtype of its operand"
+    if node.op == "image.grid_sample" and _mode(node) == ("nearest", "reflection"):
+        return f"TVM makes no loops of grid_sample at `{node.name}`: the nearest after a reflection"
     known = _SORTING.get(node.op)
     data = graph.nodes[node.inputs[0]].type if known else None
     if known and isinstance(data, TensorType) and data.dtype not in known:
@@ -68,12 +87,35 @@ def _unsupported(graph: Graph, node: Node) -> str | None:
     return None
 
 
+def _tensors(type_: Type) -> tuple[TensorType, ...]:
+    """The tensors of a type; those of a tuple in order."""
+    match type_:
+        case TensorType():
+            return (type_,)
+        case TupleType(fields=fields):
+            return tuple(tensor for each in fields for tensor in _tensors(each))
+    return ()
+
+
+def _is_shaped(type_: TensorType) -> bool:
+    return type_.shape is not None and UNKNOWN not in type_.shape
+
+
+def _dtype(graph: Graph, node: Node) -> str:
+    """The dtype of the first operand."""
+    return next((each.dtype for each in _tensors(graph.nodes[node.inputs[0]].type)), "")
+
+
+def _mode(node: Node) -> tuple[object, object]:
+    return node.attrs.get("method"), node.attrs.get("padding_mode")
+
+
 def _without_shape(graph: Graph, node: Node) -> str:
     """The first input of the model that `node` takes and whose rank is not known; else empty."""
     for operand in (graph.nodes[index] for index in node.inputs):
         is_known = not isinstance(operand.type, TensorType) or operand.type.shape is not None
         if operand.form is Form.INPUT and not is_known:
-            return f": the shape of input `{operand.name}` is not known; give it with --shape"
+            return f": the shape of input `{operand.name}` is not known; give the input a shape"
     return ""
 
 

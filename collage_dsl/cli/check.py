@@ -7,7 +7,7 @@ from pathlib import Path
 from collage_dsl.cli.config import Config, Configs
 from collage_dsl.cli.failure import CANNOT, WRONG, CommandError
 from collage_dsl.cli.files import STDIN, Given
-from collage_dsl.cli.formats import Report, render
+from collage_dsl.cli.formats import Report, Unread, render
 from collage_dsl.cli.output import complain, tell, write
 from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.engine.tables import registered_tables
@@ -43,7 +43,7 @@ def check_files(given: Given, options: Options) -> int:
     """Print what is wrong with the given files; the exit code is the same in every format."""
     if options.fix and STDIN in given.paths:
         raise CommandError("`--fix` writes files, and standard input is none")
-    unreadable = False
+    unread: list[Unread] = []
     found: list[Diagnostic] = []
     failing: set[Diagnostic] = set()
     read: list[Path] = []
@@ -57,22 +57,24 @@ def check_files(given: Given, options: Options) -> int:
                 source = _fixed(source, file, given.named(file), config, options)
                 libraries.clear()  # others may import the file
             shown = _found(source, given.named(file), config, options, libraries)
-        except UnreadableError as problem:
-            complain(problem)
-            unreadable = True
-            continue
-        except OSError as problem:
-            reason = (problem.strerror or type(problem).__name__).lower()
-            complain(f"cannot write {file}: {reason}")
-            unreadable = True
+        except (UnreadableError, OSError) as problem:
+            unread.append(Unread(str(given.named(file)), _message(problem, file)))
+            complain(unread[-1].message)
             continue
         read.append(given.named(file))
         found += shown
         failing |= _failing(shown, options.fail_level or config.fail_level)
-    write(render(options.output_format, Report(found, read, frozenset(failing))))
-    if unreadable:
+    write(render(options.output_format, Report(found, read, frozenset(failing), unread)))
+    if unread:
         return CANNOT
     return WRONG if failing and not options.exit_zero else 0
+
+
+def _message(problem: UnreadableError | OSError, file: Path) -> str:
+    if isinstance(problem, UnreadableError):
+        return str(problem)
+    reason = (problem.strerror or type(problem).__name__).lower()
+    return f"cannot write {file}: {reason}"
 
 
 _Libraries = dict[tuple[Path, ...], Library]

@@ -13,7 +13,7 @@ from collage_dsl.cli.documents import (
     RatesDocument,
     StoreDocument,
 )
-from collage_dsl.cli.failure import WRONG, CommandError, writing
+from collage_dsl.cli.failure import WRONG, CommandError, existing, writing
 from collage_dsl.cli.output import show, write
 from collage_dsl.cost import CostStore, Infeasible, Known, Measurement
 from collage_dsl.cost.analytic import Rates
@@ -26,7 +26,6 @@ from collage_dsl.cost.spread import Spread
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.measuring.timing import cpu_name
 from collage_dsl.printable import json_text
-from collage_dsl.reading import other_than_file
 from collage_dsl.report.text import seconds, table
 from collage_dsl.scratch import replacement
 
@@ -79,7 +78,7 @@ def export_costs(store: Path | None, file: Path, wanted: Wanted) -> None:
 def take_costs(store: Path | None, files: Sequence[Path]) -> None:
     """Take the costs of other stores, or of files that `export_costs` wrote, into the store."""
     path = store or default_store_path()
-    found = [(file, *read(_existing(file))) for file in files]
+    found = [(file, *read(existing(file))) for file in files]
     with CostStore(path) as costs:
         for file, contexts, measurements in found:
             added = costs.add(contexts, measurements)
@@ -132,7 +131,7 @@ def _days_ago(days: int) -> str:
 
 def verify_costs(store: Path | None, *, repairs: bool) -> int:
     """Look for damage; the exit code is 1 if there is any that is not repaired."""
-    path = _existing(store or default_store_path())
+    path = existing(store or default_store_path())
     number = file_number(path)
     try:
         with CostStore(path, repairs=False) as costs:
@@ -197,14 +196,7 @@ def _speeds(document: RatesDocument) -> tuple[str, ...]:
 
 
 def _opened(store: Path | None) -> CostStore:
-    return CostStore(_existing(store or default_store_path()))
-
-
-def _existing(path: Path) -> Path:
-    if not path.is_file():
-        other = other_than_file(path)
-        raise CommandError(f"cannot read {path}: {other}" if other else f"there is no file {path}")
-    return path
+    return CostStore(existing(store or default_store_path()))
 
 
 def _text(path: Path, known: Sequence[Known], kernels: Sequence[Measurement]) -> str:

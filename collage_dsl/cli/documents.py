@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from collage_dsl.cost.exchange import CostDocument
-from collage_dsl.report.documents import DiagnosticDocument, Document, FileName
+from collage_dsl.report.documents import DiagnosticDocument, Document, FileName, UnreadDocument
 
 
 class AttributeDocument(Document):
@@ -152,6 +152,7 @@ class TestsDocument(Document):
 
     tests: list[TestDocument]
     diagnostics: list[DiagnosticDocument]
+    unread: list[UnreadDocument]
 
 
 class MatchDocument(Document):

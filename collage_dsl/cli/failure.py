@@ -1,12 +1,13 @@
 """Turn an exception into a message for the user and an exit code."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from collage_dsl.printable import printable
-from collage_dsl.reading import cause_of
+from collage_dsl.reading import cause_of, other_than_file
 
 WRONG = 1
 """Exit code: something is wrong in the given files."""
@@ -67,6 +68,14 @@ class CommandError(Exception):
     """The arguments of a command ask for something that does not exist or is not possible."""
 
 
+def existing(path: Path) -> Path:
+    """`path`, if it is a file. Raises `CommandError`."""
+    if not path.is_file():
+        other = other_than_file(path)
+        raise CommandError(f"cannot read {path}: {other}" if other else f"there is no file {path}")
+    return path
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Name `path` if the block cannot write it."""
@@ -112,8 +121,36 @@ def explained(error: Exception) -> Failure:
     )
 
 
+def with_options(text: str) -> str:
+    """
+    `text` for the command line: `--shape x=1,3` in place of what other callers read in a message,
+    the argument `shapes` (`x=1,3`).
+    """
+    return _ARGUMENT.sub(_option, text)
+
+
+_ARGUMENT = re.compile(r"the argument `(\w+)`(?: \(`([^`]*)`\))?")
+
+OPTIONS = {
+    "allow_extern": "--allow-extern",
+    "inputs": "--inputs FILE.npz",
+    "records": "--records",
+    "shapes": "--shape",
+    "store": "--store",
+}
+"""The options for the arguments of calls that messages name."""
+
+
+def _option(found: re.Match[str]) -> str:
+    name, value = found.groups()
+    if name not in OPTIONS:
+        return found[0]
+    return f"`{OPTIONS[name]} {value}`" if value else f"`{OPTIONS[name]}`"
+
+
 def _message(error: Exception) -> str:
     name, text = type(error).__name__, str(error)
     if name == "RuleError":
         return text
+    text = with_options(text)
     return f"error: {text if name in _OF_LINES else printable(text)}"

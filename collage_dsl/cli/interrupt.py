@@ -7,6 +7,7 @@ from threading import Lock, Thread
 from typing import Self
 
 from collage_dsl.cli.output import tell
+from collage_dsl.scratch import remove_temporary_files
 
 _SAID = {
     signal.SIGINT: "interrupted",
@@ -88,4 +89,5 @@ class Interrupt:
         self._note(number[0])
         time.sleep(_GRACE)
         self.say()
+        remove_temporary_files()
         os._exit(self.code)

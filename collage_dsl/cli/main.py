@@ -19,13 +19,23 @@ from collage_dsl.cli.failure import CANNOT, explained
 from collage_dsl.cli.formats import FAIL_LEVELS
 from collage_dsl.cli.interrupt import SIGNALS, Interrupt
 from collage_dsl.cli.output import ReaderGoneError, flush, open_standard_streams, tell
+from collage_dsl.cli.overwriting import check_outputs
 from collage_dsl.cli.warned import show_ours
 from collage_dsl.printable import printable
+
+
+class _Command(click.Command):
+    """A command that does nothing if it would write a file that it reads."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        check_outputs(ctx)
+        return super().invoke(ctx)
 
 
 class _Commands(click.Group):
     """Commands whose list in `--help` has the whole first sentence of each."""
 
+    command_class = _Command
     group_class = type
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

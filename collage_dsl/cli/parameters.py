@@ -17,7 +17,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 FILE = click.Path(path_type=Path)
 
 
-class _Written(click.ParamType[Path]):
+class Written(click.ParamType[Path]):
     """
     A path to write to. It is refused before the command does anything else. `is_possible` raises
     OSError; a name without the `suffix` gets it.
@@ -43,9 +43,9 @@ class _Written(click.ParamType[Path]):
         return FILE.shell_complete(ctx, param, incomplete)
 
 
-NEW_FILE = _Written(check_file, "file")
-NEW_FOLDER = _Written(check_folder, "folder")
-NEW_ARRAYS = _Written(check_file, "file", ".npz")
+NEW_FILE = Written(check_file, "file")
+NEW_FOLDER = Written(check_folder, "folder")
+NEW_ARRAYS = Written(check_file, "file", ".npz")
 
 
 class _StrategyName(click.ParamType[str]):

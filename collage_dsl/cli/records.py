@@ -4,17 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from collage_dsl.cli.answer import answer
-from collage_dsl.cli.failure import CommandError, writing
+from collage_dsl.cli.failure import existing, writing
 from collage_dsl.cli.output import show
 from collage_dsl.cost.records import Records, export_trials, read_trials, records_path
 from collage_dsl.printable import printable
-from collage_dsl.reading import other_than_file
 from collage_dsl.report.tuning import records_document, records_text
 
 
 def show_records(records: Path | None, output_format: str, *, with_log: bool) -> None:
     """Show which functions have schedules, and each schedule if a log is asked for."""
-    path = _existing(records or records_path())
+    path = existing(records or records_path())
     with Records(path) as known:
         document = records_document(str(path), known.every(), with_log=with_log)
     answer(document, records_text(document), output_format)
@@ -22,7 +21,7 @@ def show_records(records: Path | None, output_format: str, *, with_log: bool) ->
 
 def export_records(records: Path | None, file: Path, *, only_best: bool) -> None:
     """Write schedules as JSON, all or only the fastest of each function."""
-    with Records(_existing(records or records_path())) as known:
+    with Records(existing(records or records_path())) as known:
         trials = known.every()
         if only_best:
             best = {each.record.place: known.best(each.record.place) for each in trials}
@@ -35,21 +34,13 @@ def export_records(records: Path | None, file: Path, *, only_best: bool) -> None
 def merge_records(records: Path | None, files: Sequence[Path]) -> None:
     """Take the schedules of other files, all of them or none."""
     path = records or records_path()
-    found = [(file, list(read_trials(_existing(file)))) for file in files]
+    found = [(file, list(read_trials(existing(file)))) for file in files]
     with Records(path) as known:
         for file, trials in found:
             added = known.add(trials)
             shown = f"{printable(str(file))}: {_count(added)} taken into {printable(str(path))}"
             same = len(trials) - added
             show(f"{shown}{f'; {same} known already' if same else ''}\n")
-
-
-def _existing(path: Path) -> Path:
-    if not path.is_file():
-        other = other_than_file(path)
-        said = f"cannot read the tuning records {path}: {other}"
-        raise CommandError(said if other else f"there are no tuning records {path}")
-    return path
 
 
 def _count(number: int) -> str:

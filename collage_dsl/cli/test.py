@@ -6,9 +6,9 @@ from pathlib import Path
 
 from collage_dsl.cli.config import Configs
 from collage_dsl.cli.documents import FailureDocument, TestDocument, TestsDocument
-from collage_dsl.cli.failure import CANNOT, WRONG
+from collage_dsl.cli.failure import CANNOT, WRONG, with_options
 from collage_dsl.cli.files import Given
-from collage_dsl.cli.formats import Report, render
+from collage_dsl.cli.formats import Report, Unread, render
 from collage_dsl.cli.output import complain, show, tell, write
 from collage_dsl.diagnostics import Diagnostic, RuleError
 from collage_dsl.engine.predicates import lookup
@@ -18,7 +18,7 @@ from collage_dsl.language import UnreadableError
 from collage_dsl.language.loading import load_contents
 from collage_dsl.language.messages.findings import count
 from collage_dsl.printable import json_text
-from collage_dsl.report.documents import DiagnosticDocument
+from collage_dsl.report.documents import DiagnosticDocument, UnreadDocument
 
 _FOR_PEOPLE = ("full", "json")
 """The formats in which what is wrong with a spec goes to standard error."""
@@ -30,11 +30,11 @@ class _Results:
 
     outcomes: list[Outcome] = field(default_factory=list)
     wrong: dict[str, tuple[Diagnostic, ...]] = field(default_factory=dict)
-    unreadable: int = 0
+    unread: list[Unread] = field(default_factory=list)
 
     @property
     def code(self) -> int:
-        if self.unreadable:
+        if self.unread:
             return CANNOT
         failed = self.wrong or not all(outcome.passed for outcome in self.outcomes)
         return WRONG if failed else 0
@@ -62,16 +62,22 @@ def test_files(given: Given, output_format: str, search: Sequence[Path], allow_e
             source = given.read(file)
             folder = given.named(file).parent
             contents = load_contents(source, folders, folder=folder, tables=tables)
-            results.outcomes.extend(run_tests(contents, code_of))
+            results.outcomes += map(_with_options, run_tests(contents, code_of))
         except UnreadableError as error:
             complain(error)
-            results.unreadable += 1
+            results.unread.append(Unread(str(given.named(file)), str(error)))
         except RuleError as error:
             results.wrong[source.name] = error.diagnostics
             if output_format in _FOR_PEOPLE:
                 tell(f"{error}\n")
     _answer(results, output_format)
     return results.code
+
+
+def _with_options(outcome: Outcome) -> Outcome:
+    """The outcome with messages for the command line."""
+    said = (replace(each, message=with_options(each.message)) for each in outcome.failures)
+    return replace(outcome, failures=tuple(said))
 
 
 def _answer(results: _Results, output_format: str) -> None:
@@ -84,7 +90,7 @@ def _answer(results: _Results, output_format: str) -> None:
         case "junit":
             write(_junit(results))
         case _:
-            write(render(output_format, Report(results.found)))
+            write(render(output_format, Report(results.found, unread=results.unread)))
 
 
 def _summary(results: _Results) -> str:
@@ -92,14 +98,14 @@ def _summary(results: _Results) -> str:
     passed = len(results.outcomes) - failed
     said = [f"{count(passed, 'test')} passed"]
     said += [f"{failed} failed"] if failed else []
-    if number := len(results.wrong) + results.unreadable:
+    if number := len(results.wrong) + len(results.unread):
         said.append(f"{count(number, 'file')} could not be tested")
     return ", ".join(said) + "\n"
 
 
 def _junit(results: _Results) -> str:
     """A suite for each file with tests. A file with errors has one test, with an error."""
-    from collage_dsl.cli.formats.junit import case, document, fail, suite
+    from collage_dsl.cli.formats.junit import case, document, fail, suite, unread
 
     cases = {
         file: [fail(case(file, "check"), found, "error")] for file, found in results.wrong.items()
@@ -111,7 +117,8 @@ def _junit(results: _Results) -> str:
             runs = all(failure.code != "E0711" for failure in outcome.failures)
             fail(made, outcome.failures, "failure" if runs else "error")
         cases.setdefault(span.source.name, []).append(made)
-    return document("collage test", [suite(file, made) for file, made in cases.items()])
+    suites = [suite(file, made) for file, made in cases.items()]
+    return document("collage test", [*suites, *map(unread, results.unread)])
 
 
 def _document(results: _Results) -> TestsDocument:
@@ -121,6 +128,7 @@ def _document(results: _Results) -> TestsDocument:
     return TestsDocument(
         tests=[_row(outcome) for outcome in results.outcomes],
         diagnostics=[DiagnosticDocument.model_validate(row(each)) for each in wrong],
+        unread=[UnreadDocument(file=each.file, message=each.message) for each in results.unread],
     )
 
 

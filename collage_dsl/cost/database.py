@@ -38,14 +38,18 @@ class StoreWarning(UserWarning):
 @dataclass(frozen=True, slots=True)
 class Kind:
     """
-    What a file is: its name in messages, the option that names another one, the application id in
-    the header, and the newest version.
+    What a file is: its name in messages, the argument of calls that names another one, the
+    application id in the header, and the newest version.
     """
 
     name: str
-    option: str
+    argument: str
     application: int
     version: int
+
+    @property
+    def given(self) -> str:
+        return f"the argument `{self.argument}`"
 
     def begins(self, path: Path) -> bool:
         """Whether the file begins as one of this kind does, whatever follows."""
@@ -138,7 +142,7 @@ class Database(ABC):
         if version > self.kind.version:
             raise StoreError(
                 f"the {self.kind.name} {self.path} was written by a newer version of collage_dsl; "
-                f"use another with {self.kind.option}"
+                f"use another with {self.kind.given}"
             )
         if not self._is_read_only:
             self._run("PRAGMA journal_mode = WAL")
@@ -171,10 +175,10 @@ class Database(ABC):
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code in _NO_SPACE:
                 folder = self.path.absolute().parent
-                advice = f"is the disk of {folder} full? Name another file with {self.kind.option}"
+                advice = f"is the disk of {folder} full? Name another file with {self.kind.given}"
                 raise StoreError(f"{self._cannot_use()}: {error}; {advice}") from error
             if code == sqlite3.SQLITE_READONLY:
-                said = f"it cannot be written here; name another with {self.kind.option}"
+                said = f"it cannot be written here; name another with {self.kind.given}"
                 raise StoreError(f"{self._cannot_use()}: {said}") from error
             if code in (0, *_DAMAGE):
                 raise self._wrong(DamagedStoreError, str(error)) from error
@@ -188,7 +192,7 @@ class Database(ABC):
             return kind(f"{self._cannot_use()}: {fault}; {self._other}")
         if not self.kind.begins(self.path):
             return ExchangeError(f"{self.path} is no {self.kind.name}: {fault}")
-        keeps = f"use it once with {self.kind.option}, which keeps what can be read of it"
+        keeps = f"use it once with {self.kind.given}, which keeps what can be read of it"
         return ExchangeError(f"the {self.kind.name} {self.path} is damaged: {fault}; {keeps}")
 
     def _cannot_use(self) -> str:
@@ -196,7 +200,7 @@ class Database(ABC):
 
     @property
     def _other(self) -> str:
-        return f"move the file away, or name another with {self.kind.option}"
+        return f"move the file away, or name another with {self.kind.given}"
 
 
 def _address(path: Path, is_read_only: bool) -> str:

@@ -58,7 +58,7 @@ class Records(Database):
     it is known.
     """
 
-    kind = Kind("file of tuning records", "--records", application=0x436F6C54, version=1)  # `ColT`
+    kind = Kind("file of tuning records", "records", application=0x436F6C54, version=1)  # `ColT`
 
     def add(self, trials: Iterable[Trial]) -> int:
         """

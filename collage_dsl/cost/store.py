@@ -82,7 +82,7 @@ _DESCRIBE = "INSERT OR IGNORE INTO context VALUES (?, ?, ?, ?, ?, ?)"
 class CostStore(Database):
     """A SQLite file of measurements. Several processes may use it at once."""
 
-    kind = Kind("cost store", "--store", application=0x436F6C6C, version=4)  # in characters, `Coll`
+    kind = Kind("cost store", "store", application=0x436F6C6C, version=4)  # in characters, `Coll`
 
     def get(self, kernel: str, context: str) -> Cost | None:
         """The cost of `kernel` in `context`; None if it has not been measured."""

@@ -61,7 +61,7 @@ def building_from_lock() -> Iterator[None]:
         yield
     except BuildError as error:
         said = f"a kernel of the lock cannot be built: {error}"
-        raise LockError(f"{said}; freeze the model anew with `collage freeze`") from error
+        raise LockError(f"{said}; freeze the model anew") from error
 
 
 class _Strict(BaseModel):
@@ -278,7 +278,7 @@ class Lock(_Strict):
         if sizes != (locked := [each.sizes for each in self.plans]):
             raise LockError(
                 f"the lock is for the sizes {_sizes(locked)}, not {_sizes(sizes)}: give the same "
-                "--sizes and --shape, or freeze the model anew"
+                "sizes and shapes, or freeze the model anew"
             )
         self._check_targets(specs)
         for each in self.plans:
@@ -307,7 +307,7 @@ class Lock(_Strict):
                 case _:
                     said = f"the {what} of {name} was {was or 'another'} and is {is_ or 'another'}"
             undo = "install that version" if what == "version" else "go back to what it was"
-            raise LockError(f"{said}: {undo}, or freeze the model anew with `collage freeze`")
+            raise LockError(f"{said}: {undo}, or freeze the model anew")
 
 
 def _difference(was: str, is_: str) -> str:

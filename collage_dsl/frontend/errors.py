@@ -1,6 +1,7 @@
 """The errors for models that cannot be imported, and shorter texts for TVM's own errors."""
 
 import re
+from traceback import walk_tb
 
 
 class FrontendError(Exception):
@@ -19,8 +20,29 @@ class WrongNodeError(CannotConvertError):
     """A node of an ONNX model is not what its operator allows, so nothing can run it."""
 
 
+class DefectError(Exception):
+    """A mistake in our own code ended the import of a model. Says which, and at which node."""
+
+
 class RefusedInputsError(Exception):
     """A model cannot be run on some inputs."""
+
+
+def is_defect(error: BaseException) -> bool:
+    """
+    Whether a mistake in our own code raised `error`. TVM's converters raise errors of the same
+    types for nodes that they do not support: only where an error was raised tells them apart.
+    """
+    if not isinstance(error, _MISTAKES):
+        return False
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == _OURS
+
+
+_MISTAKES = (AssertionError, AttributeError, KeyError, NameError, TypeError)
+"""Errors that no model causes. An IndexError may come from a list in the model that is short."""
+
+_OURS = __name__.partition(".")[0]
 
 
 def sentence(error: BaseException) -> str:

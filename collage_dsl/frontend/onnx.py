@@ -19,8 +19,10 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from collage_dsl.frontend.arrays import Array, SharedConstants, constant
 from collage_dsl.frontend.errors import (
     CannotConvertError,
+    DefectError,
     FrontendError,
     WrongNodeError,
+    is_defect,
     sentence,
 )
 from collage_dsl.frontend.from_relax import from_relax, onnx_call
@@ -34,7 +36,7 @@ from collage_dsl.frontend.onnx_constants import (
 from collage_dsl.frontend.onnx_data import Data
 from collage_dsl.frontend.onnx_fold import can_fold, fold
 from collage_dsl.frontend.onnx_functions import body_of, of_standard
-from collage_dsl.frontend.onnx_limits import is_known, joins, limit, takes_shapes
+from collage_dsl.frontend.onnx_limits import MICROSOFT, is_known, joins, limit, takes_shapes
 from collage_dsl.frontend.onnx_loops import count_of, steps_of
 from collage_dsl.frontend.onnx_model import Shapes, give, input_types, live_nodes, load_apart
 from collage_dsl.frontend.onnx_names import named
@@ -48,6 +50,7 @@ from collage_dsl.frontend.onnx_sized_operators import SIZED
 from collage_dsl.frontend.onnx_sizes import Sizes, sizes_of
 from collage_dsl.frontend.onnx_types import (
     dtype_of,
+    is_dtype,
     is_foreign,
     type_text,
 )
@@ -184,7 +187,7 @@ class _Importer(Values):
         """Errors inside name `node` as their cause."""
         try:
             yield
-        except FrontendError:
+        except (DefectError, FrontendError):
             raise
         except CannotConvertError as error:
             said = str(error)
@@ -192,8 +195,10 @@ class _Importer(Values):
             raise FrontendError(f"{_cannot(node)}: {reason}{self.hint()}") from None
         except Exception as error:
             # Converters raise errors of many kinds: ValueError, InternalError, AttributeError.
-            reason = f"operator {node.op_type}: {sentence(error)}{self.hint()}"
-            raise FrontendError(f"{_cannot(node)}: {reason}") from error
+            said = f"{_cannot(node)}: operator {node.op_type}: "
+            if is_defect(error):
+                raise DefectError(f"{said}{type(error).__name__}: {error}") from error
+            raise FrontendError(f"{said}{sentence(error)}{self.hint()}") from error
 
     def hint(self) -> str:
         """Advice on how to give shapes, if the model leaves some open."""
@@ -341,6 +346,8 @@ class _Importer(Values):
                 reason = str(error)
             except Exception as error:
                 # Converters raise errors of many kinds: ValueError, InternalError, AttributeError.
+                if is_defect(error):
+                    raise
                 self.keep(node, f"operator {node.op_type}: {sentence(error)}", is_doubtful=True)
                 return
             else:
@@ -362,7 +369,15 @@ class _Importer(Values):
                 return f"`{name}` has no elements"
             if node.op_type == "ReduceMean" and self.may_be_empty(name):
                 return f"`{name}` may have no elements, of which TVM's mean is not a number"
+        if self.quantizes_finely(node):
+            return "TVM divides in the dtype of the operand, which is too short for 16 bits"
         return limit(node, self.uses.keys(), self.constant, self.static_shape)
+
+    def quantizes_finely(self, node: onnx.NodeProto) -> bool:
+        """Whether a node quantizes short floats to 16 bits."""
+        if node.op_type != "QuantizeLinear" or len(node.input) < 3 or not node.input[2]:
+            return False
+        return self.dtype(node.input[0]) != "float32" and "16" in self.dtype(node.input[2])
 
     def keep(self, node: onnx.NodeProto, reason: str, *, is_doubtful: bool = False) -> None:
         """
@@ -416,7 +431,9 @@ class _Importer(Values):
             inputs = onnx_frontend.onnx_input(map(self.tensor, inputs))
         attrs = attributes(node)
         attrs["tvm_custom"] = {"name": node.name, "num_outputs": len(node.output)}
-        converter = _converters()[node.op_type].get_converter(self.opset)
+        # Where onnxruntime's own domain has operators of the standard, they are those of set 21.
+        opset = 21 if node.domain == MICROSOFT else self.opset
+        converter = _converters()[node.op_type].get_converter(opset)
         return converter(self.builder, inputs, attrs, [{}, {}])
 
     def fields(self, node: onnx.NodeProto, made: Value) -> list[Value]:
@@ -428,7 +445,7 @@ class _Importer(Values):
             self.check(made)
         if isinstance(made, Affine | Linear | np.ndarray):
             fields = [made]
-        elif not self.is_plain(made):
+        elif not hasattr(made, "ty") or not self.is_plain(made):  # TVM's empty optional has none
             raise CannotConvertError(f"operator {node.op_type} is not written with operators only")
         elif isinstance(made, tvm.ir.Tuple):
             fields = list(made.fields)
@@ -476,7 +493,9 @@ class _Importer(Values):
             and self.dtypes[name]
             and helper.tensor_dtype_to_np_dtype(self.dtypes[name]).name
         )
-        if declared and str(value.ty.dtype.dtype) != declared:
+        if declared and (dtype := str(value.ty.dtype.dtype)) != declared:
+            if not is_dtype(declared):
+                raise FrontendError(f"the output `{name}` is declared as {declared} and is {dtype}")
             value = self.builder.emit(relax.op.astype(value, declared))
         if isinstance(value, tvm.ir.Var) and self.names.get(value) not in (
             *self.outputs,

@@ -193,9 +193,10 @@ def problem_of(node: onnx.NodeProto, opset: int) -> str:
         return f"{node.op_type} does not take {len(node.input)} inputs"
     if not any(node.output) or len(node.output) > schema.max_output:
         return f"{node.op_type} does not have {len(node.output)} outputs"
-    for place, operand in enumerate(schema.inputs[: len(node.input)]):
-        is_needed = operand.option == onnx.defs.OpSchema.FormalParameterOption.Single
-        if is_needed and not node.input[place]:
+    for place, name in enumerate(node.input):
+        operand = schema.inputs[min(place, len(schema.inputs) - 1)]  # the last may be repeated
+        is_needed = operand.option != onnx.defs.OpSchema.FormalParameterOption.Optional
+        if is_needed and not name:
             return f"the input `{operand.name}` of {node.op_type} is missing"
     return _problem_of_attributes(node, schema)
 

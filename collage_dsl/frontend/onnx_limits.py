@@ -21,6 +21,9 @@ _OF_MICROSOFT = frozenset({
 })  # fmt: skip
 """Operators for which TVM follows onnxruntime's definition, not that of ONNX."""
 
+_OF_BOTH = frozenset({"DequantizeLinear", "QuantizeLinear"})
+"""Operators that onnxruntime has in its own domain too, since it takes 16 bits there at any set."""
+
 _TAKE_SHAPES = frozenset({
     "Reshape", "Resize", "ConstantOfShape", "Gather", "Slice", "Shape", "Expand", "Concat",
     "Equal", "Where", "Cast", "CastLike", "Squeeze",
@@ -29,8 +32,11 @@ _TAKE_SHAPES = frozenset({
 
 def is_known(node: onnx.NodeProto, converters: Collection[str]) -> bool:
     """Whether TVM has a converter for this operator in this domain."""
-    domains = (MICROSOFT,) if node.op_type in _OF_MICROSOFT else ("", "ai.onnx")
-    return node.domain in domains and node.op_type in converters
+    is_microsoft = node.domain == MICROSOFT
+    if not is_microsoft and node.domain not in ("", "ai.onnx"):
+        return False
+    is_of_domain = node.op_type in _OF_BOTH or is_microsoft == (node.op_type in _OF_MICROSOFT)
+    return is_of_domain and node.op_type in converters
 
 
 def takes_shapes(op: str) -> bool:

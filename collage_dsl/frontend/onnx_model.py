@@ -81,9 +81,9 @@ def _read(path: Path) -> onnx.ModelProto:
 
 
 _OTHERS = {
-    ".graph": "; `show`, `coverage`, `candidates`, `why` and `near` read graphs in text, the "
-    "other commands only ONNX models",
-    ".collage": "; a spec file is given with --target",
+    ".graph": "; a graph in text is read by the commands `show`, `coverage`, `candidates`, `why` "
+    "and `near`, and in Python by `parse_graph`",
+    ".collage": "; it is a spec file, which is given as a target",
     ".pt2": "; export the program to ONNX, or give it to `from_torch` in Python",
     ".json": "; a Relax module is read in Python, by `from_relax`",
 }
@@ -187,7 +187,7 @@ def _dim(name: str, place: int, dim: Any) -> Dim:
 def give(name: str, shape: tuple[Dim, ...] = ()) -> str:
     """The words of a message that say how to give the input `name` a shape."""
     example = ",".join(str(dim) if isinstance(dim, int) else "1" for dim in shape)
-    return f"give it with `--shape {name}={example or '1,3,224,224'}`"
+    return f"give it with the argument `shapes` (`{name}={example or '1,3,224,224'}`)"
 
 
 def live_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:

@@ -142,7 +142,10 @@ def pad(site: Site) -> Value | None:
         if pads is None or (site.has(2) and value is None) or (site.has(3) and axes is None):
             raise CannotConvertError("padding that is computed")
     around = [0] * 2 * rank
-    chosen = range(rank) if axes is None else axes.tolist()
+    chosen = range(rank) if axes is None else axes.ravel().tolist()
+    pads = np.ravel(pads)
+    if len(pads) != 2 * len(chosen) or not all(-rank <= axis < rank for axis in chosen):
+        raise CannotConvertError(f"{len(pads)} numbers pad {len(chosen)} of {rank} axes")
     for place, axis in enumerate(chosen):
         around[2 * axis % (2 * rank)] = int(pads[place])
         around[(2 * axis + 1) % (2 * rank)] = int(pads[place + len(chosen)])

@@ -57,7 +57,7 @@ def colored(document: Document) -> Iterator[Colored]:
         if start in names:
             yield names[start]
             end = names[start].span.end
-            yield from _rest(document, names, end, token_end)
+            yield from _rest(names, end, token_end)
             end = max(end, token_end)
         elif kind in ("comment", "string", "open", "number"):
             shown = "string" if kind == "open" else kind
@@ -66,7 +66,7 @@ def colored(document: Document) -> Iterator[Colored]:
             yield Colored(Span(document.source, start, token_end), "keyword")
 
 
-def _rest(document: Document, names: dict[int, Colored], start: int, end: int) -> Iterator[Colored]:
+def _rest(names: dict[int, Colored], start: int, end: int) -> Iterator[Colored]:
     """The name after a prefix: `relu6` in `act.relu6`."""
     if start < end and start + 1 in names:
         yield names[start + 1]

@@ -115,7 +115,7 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "budget": "After this time no run of a kernel is begun, but three are always made: "
         "`budget 2s;`. It is 300ms where nothing is said.",
         "timeout": "A kernel that is not built and timed within this time is refused: "
-        "`timeout 30s;`. Where nothing is said, `--timeout` counts.",
+        "`timeout 30s;`. Where nothing is said, the timeout of the command counts.",
         "runs": "`runs often;` (the default): when a kernel begins, its data is where a run of the "
         "model leaves it. `runs rarely;`: all data is in memory.",
         "noise_margin": "How exactly a cost must be known. Runs are repeated until then, and costs "

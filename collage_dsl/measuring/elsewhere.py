@@ -43,7 +43,7 @@ class Elsewhere:
     def fleet(self) -> Iterator[Fleet | None]:
         """What runs the tasks; None where all is done here. Raises `RemoteError`."""
         if bool(self.tracker) != bool(self.key):
-            raise RemoteError("`--tracker` and `--key` must be given together")
+            raise RemoteError("a tracker and a key must be given together")
         if not (self.tracker or self.scheduler or self.executor is not None):
             yield None
             return

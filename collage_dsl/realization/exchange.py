@@ -123,7 +123,7 @@ def check_sizes(signature: Signature, tensors: Sequence[Any]) -> None:
             if size == 0:
                 raise ExecutableError(
                     f"input `{value.name}` is {value}, and its dimension {axis} is 0: it is at "
-                    "least 1, unless the model is compiled for 0 with `--shape`"
+                    "least 1, unless the model is compiled for the size 0"
                 )
             if size != first:
                 raise ExecutableError(

@@ -73,7 +73,7 @@ class ModelExecutable:
         name = name_of(position)
         owned = owned_outputs(self.module["as_text"](), len(signature.outputs), name)
         # A machine keeps its last result, which may be part of an input unless it is owned.
-        borrows = signature.any_alignment and all(owned) and is_at_home
+        borrows = all(owned) and is_at_home
         self._inputs = [Input(value, borrows=borrows) for value in signature.inputs]
         self._is_free = any(
             isinstance(d, str) for each in signature.inputs for d in each.shape or ()

@@ -98,9 +98,6 @@ class Signature:
     """
     The inputs and outputs of a model, in order.
 
-    `any_alignment` says that inputs may start at any multiple of the size of their elements. Other
-    code of TVM crashes if an input does not start at a multiple of 64 bytes.
-
     `library` is the checksum of the library that was saved, by `checksum_of`: to load one that is
     cut short ends the process, and to load another runs its code. `devices` are those that the
     model runs on, by their names in TVM. `cores` are those that its kernels may use. `sized` are
@@ -110,7 +107,6 @@ class Signature:
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    any_alignment: bool = False
     library: str = ""
     devices: tuple[str, ...] = (CPU,)
     cores: Annotated[int, pydantic.Field(ge=1, le=4096)] = 1
@@ -126,7 +122,6 @@ class Signature:
         return cls(
             tuple(_value(node.name, node.type) for node in inputs),
             tuple(_value(name, graph.nodes[index].type) for name, index in outputs),
-            any_alignment=True,
             devices=devices,
             cores=cores,
             requirements=requirements_of(graph),

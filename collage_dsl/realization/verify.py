@@ -134,7 +134,7 @@ def _refused(draw: Draw, error: Exception, reference: str) -> str:
         return f"{reference} does not run the model on the given inputs: {reason}"
     return (
         f"{reference} does not run the model on random inputs: {reason}\n"
-        "help: give inputs that the model accepts, with `--inputs FILE.npz`"
+        "help: give inputs that the model accepts, with the argument `inputs`"
     )
 
 
@@ -143,7 +143,7 @@ def _undecided(names: Sequence[str]) -> str:
     return (
         f"rounding decides the size of {listed} for all random inputs, so that nothing can be "
         "compared\n"
-        "help: give inputs as the model is made for, with `--inputs FILE.npz`"
+        "help: give inputs as the model is made for, with the argument `inputs`"
     )
 
 

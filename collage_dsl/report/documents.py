@@ -75,10 +75,18 @@ class DiagnosticDocument(PlaceDocument):
     fix: FixDocument | None = None
 
 
+class UnreadDocument(Document):
+    """A file that was given but could not be read or written, and why."""
+
+    file: FileName
+    message: FileName
+
+
 class CheckDocument(Document):
     """The answer of `collage check`, in file order."""
 
     diagnostics: list[DiagnosticDocument]
+    unread: list[UnreadDocument]
 
 
 class FindingDocument(Document):

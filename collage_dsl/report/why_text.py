@@ -58,7 +58,7 @@ def why_text(document: WhyDocument) -> str:
     lines = list(_Writer(document).step(document.tried, 0))
     shown = _nearest(lines)
     left_out = len(lines) - len(shown)
-    tail = [f"… {left_out} more lines: --output-format json has all"] if left_out else []
+    tail = [f"… {left_out} more lines: the answer as JSON has all"] if left_out else []
     if not document.is_complete:
         tail.append("… the attempt was too long or deep to be shown whole")
     return _text([*head, "", *_columns(shown), *tail])

@@ -72,7 +72,6 @@ class How(Enum):
 
     PARTS = "parts"
     SWAPPED = "operands swapped"
-    PRESENT = "present"
     ABSENT = "absent"
     ALTERNATIVE = "alternative"
     LONGER = "one more"

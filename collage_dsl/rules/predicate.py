@@ -75,5 +75,5 @@ def no_host_code(predicate: Predicate) -> Answer:
         raise PredicateError(f"what `{predicate.backend}` supports cannot be asked here")
     raise PredicateError(
         f"predicate `{predicate.name}` is host code from {predicate.source}, which is not allowed "
-        "here (--allow-extern allows it)"
+        "here (the argument `allow_extern` allows it)"
     )

@@ -45,7 +45,8 @@ def _registered_check(said: str, allow_extern: bool) -> Any:
         raise PredicateError(f"{message}: {problem}") from problem
     if check is None:
         refused = parted(said)[0] and not allow_extern
-        how = "--allow-extern lets its module be imported" if refused else "import its module first"
+        allowed = "the argument `allow_extern` lets its module be imported"
+        how = allowed if refused else "import its module first"
         raise PredicateError(f"{message}: {how}")
     return check
 

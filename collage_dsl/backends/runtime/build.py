@@ -150,7 +150,7 @@ def _link(compiler: Sequence[str], target: Path) -> None:
 
 
 def link(target: str, objects: Sequence[str]) -> None:
-    """Link a shared library: the argument `fcompile` of TVM's `export_library`."""
+    """Link a shared library, as `fcompile` of TVM's `export_library`."""
     _run([*_compiler(), "-shared", "-fPIC", "-o", target, *objects])
 
 

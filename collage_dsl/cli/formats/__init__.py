@@ -9,12 +9,21 @@ from collage_dsl.diagnostics import Diagnostic
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """A file that was given but could not be read or written; `message` says why."""
+
+    file: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What was found in the examined files; `failing` are the findings that make a check fail."""
 
     found: Sequence[Diagnostic]
     files: Sequence[Path] = ()
     failing: frozenset[Diagnostic] = frozenset()
+    unread: Sequence[Unread] = ()
 
 
 Render = Callable[[Report], str]

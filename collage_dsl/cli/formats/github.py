@@ -7,7 +7,8 @@ from collage_dsl.printable import printable, printable_lines
 
 
 def annotations(report: Report) -> str:
-    return "".join(f"{_command(diagnostic)}\n" for diagnostic in report.found)
+    unread = (f"::error title=collage::{_data(printable_lines(u.message))}" for u in report.unread)
+    return "".join(f"{line}\n" for line in (*unread, *map(_command, report.found)))
 
 
 def _command(diagnostic: Diagnostic) -> str:

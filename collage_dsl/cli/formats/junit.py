@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from collage_dsl.cli.formats import Report
+from collage_dsl.cli.formats import Report, Unread
 from collage_dsl.cli.formats.places import relative
 from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.printable import printable, printable_lines
@@ -12,7 +12,7 @@ from collage_dsl.printable import printable, printable_lines
 def test_report(report: Report) -> str:
     """
     Each finding that makes the check fail is a failed test, each other one a passed test with
-    output. A file without either is one passed test.
+    output. A file without either is one passed test. One that could not be read is an error.
     """
     names = dict.fromkeys([*map(str, report.files), *(d.span.source.name for d in report.found)])
     suites = []
@@ -20,7 +20,7 @@ def test_report(report: Report) -> str:
         found = [d for d in report.found if d.span.source.name == name]
         cases = [_finding(d, d.is_error or d in report.failing) for d in found]
         suites.append(suite(name, cases or [case(name, "check")]))
-    return document("collage check", suites)
+    return document("collage check", [*suites, *map(unread, report.unread)])
 
 
 def document(name: str, suites: Iterable[Element]) -> str:
@@ -42,6 +42,13 @@ def suite(file: str, cases: Iterable[Element]) -> Element:
     for count, number in zip(_COUNTS, counts, strict=True):
         made.set(count, str(number))
     return made
+
+
+def unread(given: Unread) -> Element:
+    """A file that could not be read: one test with an error."""
+    made = case(given.file, "read")
+    SubElement(made, "error", {"type": "unread", "message": _xml(given.message)})
+    return suite(given.file, [made])
 
 
 def case(file: str, name: str, line: int = 1) -> Element:

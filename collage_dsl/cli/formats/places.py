@@ -51,7 +51,10 @@ def fingerprints(found: Iterable[Diagnostic]) -> Iterator[str]:
     for diagnostic in found:
         span = diagnostic.span
         line = span.source.line(span.source.position(span.start)[0]).strip()
-        text = "\0".join([diagnostic.code, relative(span.source.name), line])
-        digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+        digest = fingerprint(diagnostic.code, relative(span.source.name), line)
         seen[digest] += 1
-        yield f"{digest[:32]}:{seen[digest]}"
+        yield f"{digest}:{seen[digest]}"
+
+
+def fingerprint(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:32]

@@ -10,7 +10,11 @@ from collage_dsl.source import Span
 
 
 def as_json(report: Report) -> str:
-    return json_text({"diagnostics": [row(diagnostic) for diagnostic in report.found]})
+    answer = {
+        "diagnostics": [row(diagnostic) for diagnostic in report.found],
+        "unread": [asdict(each) for each in report.unread],
+    }
+    return json_text(answer)
 
 
 def row(diagnostic: Diagnostic) -> dict[str, object]:

@@ -1,8 +1,9 @@
 """Write diagnostics as SARIF 2.1.0 for code scanning services."""
 
+from collections.abc import Sequence
 from importlib.metadata import version
 
-from collage_dsl.cli.formats import Report
+from collage_dsl.cli.formats import Report, Unread
 from collage_dsl.cli.formats.places import Place, fingerprints, uri
 from collage_dsl.diagnostics import Diagnostic, Fix, Note
 from collage_dsl.language.messages.explanations import explanation
@@ -18,7 +19,7 @@ def log(report: Report) -> str:
     found = report.found
     rules = sorted({diagnostic.code for diagnostic in found})
     marks = fingerprints(found)
-    run = {
+    run: dict[str, object] = {
         "tool": {
             "driver": {
                 "name": "collage",
@@ -29,7 +30,15 @@ def log(report: Report) -> str:
         "columnKind": "unicodeCodePoints",
         "results": [_result(d, rules.index(d.code), m) for d, m in zip(found, marks, strict=True)],
     }
+    if report.unread:
+        run["invocations"] = [_failed(report.unread)]
     return json_text({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _failed(unread: Sequence[Unread]) -> dict[str, object]:
+    """What says that the results are not those of all files."""
+    said = [{"level": "error", "message": {"text": each.message}} for each in unread]
+    return {"executionSuccessful": False, "toolExecutionNotifications": said}
 
 
 def _rule(code: str) -> dict[str, object]:

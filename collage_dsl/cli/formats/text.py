@@ -17,13 +17,14 @@ def concise(report: Report) -> str:
 
 def _summary(report: Report) -> str:
     """What was found, by severity, and how much of it makes the check fail, if not the errors."""
-    checked = f"{count(len(report.files), 'file')} checked"
+    said = [f"{count(len(report.files), 'file')} checked"]
+    said += [f"{count(len(report.unread), 'file')} could not be checked"] if report.unread else []
     if not report.found:
-        return f"{checked}, nothing found\n"
+        said += ["nothing found"] if report.files else []
+        return ", ".join(said) + "\n"
     errors = [diagnostic for diagnostic in report.found if diagnostic.is_error]
     warnings = [diagnostic for diagnostic in report.found if not diagnostic.is_error]
     failing = sum(diagnostic in report.failing for diagnostic in warnings)
-    said = [checked]
     said += [count(len(errors), "error")] if errors else []
     said += [count(len(warnings), "warning")] if warnings else []
     said += [f"{failing} of which fail{'s' * (failing == 1)}"] if failing else []

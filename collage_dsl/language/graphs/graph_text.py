@@ -97,7 +97,7 @@ class _Builder:
         returned: graph_ast.Return | None = None
         for statement in self.written.statements:
             if returned is not None:
-                self.after_return(statement, returned)
+                self.after_return(statement)
                 break
             match statement:
                 case graph_ast.Input(input_name, type_):
@@ -120,11 +120,7 @@ class _Builder:
         found = [output for output in outputs if output is not None]
         return Graph(self.nodes, found, name=name, returns_tuple=returned.is_tuple)
 
-    def after_return(
-        self,
-        statement: graph_ast.Statement,
-        returned: graph_ast.Return,
-    ) -> None:
+    def after_return(self, statement: graph_ast.Statement) -> None:
         span = statement.span if isinstance(statement, graph_ast.Return) else statement.name.span
         self.findings.error("E0601", span, "nothing can follow `return`")
 

@@ -56,8 +56,8 @@ def unregistered(said: str, *, is_allowed: bool = False) -> NoTableError:
         return NoTableError(f"`{module}` registers no pattern whose name begins with `{name}.`")
     if module:
         return NoTableError(
-            f"a table of `{module}` is host code, which is not allowed here (--allow-extern "
-            f"allows it); in Python, import `{module}` first"
+            f"a table of `{module}` is host code, which is not allowed here; on the command line, "
+            f"--allow-extern allows it; in Python, import `{module}` first"
         )
     return NoTableError(
         "for a table of your own, in Python import the module that registers it first; on the "

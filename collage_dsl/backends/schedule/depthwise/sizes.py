@@ -145,11 +145,11 @@ def _tiles(block: Block, lanes: int, machine: Machine) -> Iterator[tuple[Tile, T
             continue
         for pixels in range(1, min(width, _most(vectors, machine)) + 1):
             first = Tile(pixels, vectors, lanes)
-            for last in _last_tiles(block, vectors * lanes, machine):
+            for last in _last_tiles(block, machine):
                 yield first, last
 
 
-def _last_tiles(block: Block, channels: int, machine: Machine) -> Iterator[Tile | None]:
+def _last_tiles(block: Block, machine: Machine) -> Iterator[Tile | None]:
     """The tiles of the last sums; None if there are none."""
     if block.last is None:
         yield None
