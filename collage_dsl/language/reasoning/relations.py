@@ -6,6 +6,7 @@ of a pattern; contradictions.py looks for conditions that they exclude.
 """
 
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -78,6 +79,21 @@ def claims(called: Called, all_relations: tuple[Relations, ...]) -> Iterator[Cla
         for relation in relations_of(called.call.ops, all_relations):
             if relation.if_absent or not called.call.optional:
                 yield Claim(relation, called)
+
+
+Row = tuple[AbstractSet[str] | Callable[[str], bool], Relation]
+"""Operators, or what holds of them, and a relation that holds for a call of any of them."""
+
+
+def table(*rows: Row) -> Relations:
+    """The relations of the rows that all operators of a call belong to."""
+
+    def relations(ops: tuple[str, ...]) -> Iterator[Relation]:
+        for row, relation in rows:
+            if all(map(row if callable(row) else row.__contains__, ops)):
+                yield relation
+
+    return relations
 
 
 @lru_cache(1024)
