@@ -323,6 +323,27 @@ Expression = (
 )
 
 
+FUNCTIONS: Mapping[str, type[Any]] = {
+    "dtype": Dtype,
+    "rank": Rank,
+    "shape": Shape,
+    "dim": DimAt,
+    "size": Size,
+    "bytes": Bytes,
+    "uses": Uses,
+    "has": Has,
+    "value": ValueOf,
+    "min": Min,
+    "max": Max,
+    "all": All,
+    "place": Place,
+}
+"""The functions of the language, by name."""
+
+Question = Dtype | Rank | DimAt | Shape | Size | Bytes | Has | Uses | ValueOf | Min | Max | Place
+"""What a function asks about one value."""
+
+
 @dataclass(frozen=True, slots=True)
 class Where:
     """A condition, the reason that is shown if it does not hold, and its place in the file."""

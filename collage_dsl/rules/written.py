@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from collage_dsl.rules.condition import FUNCTIONS, DimAt, Place, Question
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -56,6 +57,15 @@ def operand_text(operand: Operand) -> str:
             return f"({' | '.join(map(operand_text, choices))})"
         case _:
             assert_never(operand)
+
+
+_NAMES = {asked: name for name, asked in FUNCTIONS.items()}
+
+
+def question_text(asked: Question, of: str = "") -> str:
+    """`dim(x, 0)`, about the value that is called `of`, if it has another name than in `asked`."""
+    axis = f", {asked.axis}" if isinstance(asked, DimAt | Place) else ""
+    return f"{_NAMES[type(asked)]}({of or asked.of}{axis})"
 
 
 def list_text(wanted: ListOf) -> str:

@@ -25,6 +25,7 @@ from collage_dsl.rules.condition import (
     Value,
     parts,
 )
+from collage_dsl.rules.written import question_text
 
 
 def notes_on(premises: Sequence[Premise]) -> tuple[Note, ...]:
@@ -77,10 +78,8 @@ def together_with(condition: Condition) -> str:
 def _counted(expression: Expression) -> str:
     """A rank, a dimension or a number as it is written; empty for others."""
     match expression:
-        case DimAt(of, axis) if of.isidentifier():
-            return f"dim({of}, {axis})"
-        case Rank(of) if of.isidentifier():
-            return f"rank({of})"
+        case DimAt() | Rank() if expression.of.isidentifier():
+            return question_text(expression)
         case Constant(value):
             return shown(value)
         case _:

@@ -42,7 +42,7 @@ from collage_dsl.rules.pattern import (
 )
 from collage_dsl.rules.placement import ByName, ByOperator, Placement
 from collage_dsl.rules.predicate import Predicate
-from collage_dsl.rules.written import called_text, list_text, parameter_text
+from collage_dsl.rules.written import called_text, list_text, parameter_text, question_text
 
 WIDTH = 100
 
@@ -217,42 +217,24 @@ def _written(expression: Expression, types: Mapping[str, str]) -> tuple[str, str
             return _value(value), "atom"
         case conditions.Attr(name):
             return name, "atom"
-        case conditions.Dtype(of):
-            return f"dtype({of})", "atom"
-        case conditions.Rank(of):
-            return f"rank({of})", "atom"
-        case conditions.DimAt(of, axis):
-            return f"dim({of}, {axis})", "atom"
-        case conditions.Shape(of):
-            return f"shape({of})", "atom"
-        case conditions.Size(of):
-            return f"size({of})", "atom"
-        case conditions.Bytes(of):
-            return f"bytes({of})", "atom"
+        case conditions.Dtype() | conditions.Rank() | conditions.DimAt() | conditions.Shape():
+            return question_text(expression), "atom"
+        case conditions.Size() | conditions.Bytes() | conditions.Has() | conditions.Uses():
+            return question_text(expression), "atom"
+        case conditions.ValueOf() | conditions.Min() | conditions.Max() | conditions.Place():
+            return question_text(expression), "atom"
         case conditions.AttrOf(of, name):
             return f"{of}.{name}", "atom"
         case conditions.Each(attribute):
             return f"{side(attribute, 'atom')}[*]", "atom"
         case conditions.Item(attribute, index):
             return f"{side(attribute, 'atom')}[{index}]", "atom"
-        case conditions.ValueOf(of):
-            return f"value({of})", "atom"
-        case conditions.Min(of):
-            return f"min({of})", "atom"
-        case conditions.Max(of):
-            return f"max({of})", "atom"
         case conditions.Element(of):
             return of, "atom"
-        case conditions.Place(of, axis):
-            return f"place({of}, {axis})", "atom"
         case conditions.All(condition):
             return f"all({side(condition, 'or')})", "atom"
         case conditions.Range(least, most):
             return f"{_value(least)}..{_value(most)}", "sum"
-        case conditions.Has(of):
-            return f"has({of})", "atom"
-        case conditions.Uses(of):
-            return f"uses({of})", "atom"
         case conditions.Holds(predicate, names):
             return f"{predicate.name}({', '.join(names)})", "atom"
         case conditions.Calculate(operator, left, right):
