@@ -29,13 +29,14 @@ from collage_dsl.rules.condition import (
     Size,
     Uses,
     ValueOf,
+    every_part,
     parts,
 )
 from collage_dsl.rules.contents import ends
 from collage_dsl.rules.evaluation import elements_together, evaluate
 from collage_dsl.rules.lists import dims_of_list
-
 from collage_dsl.rules.written import question_text
+
 Leaf = Attr | AttrOf | All | Question
 
 
@@ -62,7 +63,7 @@ def facts(expression: Expression, given: Given) -> tuple[Fact, ...]:
 
 def has_predicate(expression: Expression) -> bool:
     """Whether the value of `expression` depends on host code."""
-    return isinstance(expression, Holds) or any(map(has_predicate, parts(expression)))
+    return any(isinstance(part, Holds) for part in every_part(expression))
 
 
 def _leaves(expression: Expression) -> Iterator[Leaf]:

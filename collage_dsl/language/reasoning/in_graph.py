@@ -10,7 +10,7 @@ from collage_dsl.language.reasoning.pattern_shape import always_there
 from collage_dsl.rules import (
     Pattern,
 )
-from collage_dsl.rules.condition import And, Compare, Constant, Dtype, Expression, Within
+from collage_dsl.rules.condition import Compare, Constant, Dtype, Expression, Within, all_of
 from collage_dsl.rules.pattern import Reference
 
 
@@ -57,14 +57,12 @@ def _lacks_dtype(pattern: Pattern, graph: Graph) -> str:
 
 def _dtypes(condition: Expression) -> Iterator[tuple[str, ...]]:
     """The dtypes of which some value has to have one, for each part that asks for a dtype."""
-    match condition:
-        case And(left, right):
-            yield from _dtypes(left)
-            yield from _dtypes(right)
-        case Compare("==", Dtype(), Constant(str() as dtype)):
-            yield (dtype,)
-        case Within(Dtype(), Constant(tuple() as dtypes)):
-            yield tuple(map(str, dtypes))
+    for part in all_of(condition):
+        match part:
+            case Compare("==", Dtype(), Constant(str() as dtype)):
+                yield (dtype,)
+            case Within(Dtype(), Constant(tuple() as dtypes)):
+                yield tuple(map(str, dtypes))
 
 
 def _ends_otherwise(pattern: Pattern, graph: Graph, at: str | None) -> str:

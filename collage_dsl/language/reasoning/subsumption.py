@@ -15,6 +15,7 @@ from collage_dsl.rules.condition import (
     Not,
     Or,
     Where,
+    all_of,
     rebuilt,
 )
 from collage_dsl.rules.pattern import (
@@ -71,21 +72,11 @@ def form(pattern: Pattern) -> Form:
     demands = [
         part
         for where in pattern.conditions
-        for part in _parts(numbering.demand(where.condition))
+        for part in all_of(numbering.demand(where.condition))
         if part != Constant(True)
     ]
     anchor = numbering.number(pattern.anchor)
     return Form((*shape, pattern.taps, anchor), frozenset((*demands, *numbering.attributes)))
-
-
-def _parts(condition: Expression) -> Iterator[Expression]:
-    """The parts that `condition` joins by `and`."""
-    match condition:
-        case And(left, right):
-            yield from _parts(left)
-            yield from _parts(right)
-        case _:
-            yield condition
 
 
 class _Numbering:
@@ -130,7 +121,7 @@ class _Numbering:
                 self.attributes += [
                     (number, part)
                     for where in attributes
-                    for part in _parts(self.demand(where.condition))
+                    for part in all_of(self.demand(where.condition))
                 ]
                 modifiers = (operand.optional, operand.ordered, operand.shared)
                 return Call, frozenset(operand.names), modifiers, found

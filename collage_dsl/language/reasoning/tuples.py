@@ -16,7 +16,6 @@ from collage_dsl.language.reasoning.sorts_of_values import (
     Sorts,
     Tensor,
     Tuple,
-    all_of,
     gives_no_tuple,
     refused_by_kinds,
 )
@@ -30,8 +29,9 @@ from collage_dsl.rules.condition import (
     Size,
     Uses,
     Where,
+    all_of,
+    every_part,
     names,
-    parts,
 )
 from collage_dsl.rules.condition import Expression as Condition
 from collage_dsl.rules.pattern import (
@@ -325,23 +325,14 @@ def _is_of_table(condition: Condition) -> bool:
 
 def _asked(condition: Condition) -> frozenset[str]:
     """The names that `condition` asks only for what tensors have."""
-    return names(condition) - frozenset().union(*(names(e) for e in _of_any_value(condition)))
+    of_any = (e for e in every_part(condition) if isinstance(e, Uses | Has | Holds | AttrOf))
+    return names(condition) - frozenset().union(*map(names, of_any))
 
 
 def _asks_tensor(condition: Condition, name: str) -> bool:
     """Whether `condition` asks `name` for something that only tensors have, and lists lack."""
-    match condition:
-        case Dtype(of) | Size(of) | Bytes(of):
-            return of == name
-        case _:
-            return any(_asks_tensor(part, name) for part in parts(condition))
-
-
-def _of_any_value(condition: Condition) -> Iterator[Condition]:
-    if isinstance(condition, Uses | Has | Holds | AttrOf):
-        yield condition
-    for part in parts(condition):
-        yield from _of_any_value(part)
+    asked = (part for part in every_part(condition) if isinstance(part, Dtype | Size | Bytes))
+    return any(part.of == name for part in asked)
 
 
 def _fix(needed: Sort, given: Sort, place: ast.Operand, call: ast.OperatorCall) -> str:

@@ -317,9 +317,5 @@ def _shown(number: float) -> str:
 
 def depends(expression: rules.Expression) -> bool:
     """Whether the value of `expression` depends on what is matched."""
-    match expression:
-        case rules.Constant() | rules.Range():
-            return False
-        case _:
-            inside = rules.parts(expression)
-            return not inside or any(map(depends, inside))
+    leaves = (part for part in rules.every_part(expression) if not rules.parts(part))
+    return not all(isinstance(leaf, rules.Constant | rules.Range) for leaf in leaves)
