@@ -20,12 +20,10 @@ from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,
     FusionRule,
-    Horizontal,
-    MaxCoalesce,
+    Joining,
     OnlyVariants,
     OpCallByKind,
     OpPredicate,
-    Vertical,
     sub_rules,
 )
 from collage_dsl.rules.rule import FUSIBLE
@@ -157,9 +155,7 @@ def _groups(rule: FusionRule, only: Variants, said: OnlyVariants | None) -> Iter
     match rule:
         case OnlyVariants(inner, names):
             yield from _groups(inner, common(only, frozenset(names)), rule)
-        case CombineByPrimitives() | Horizontal() | Vertical() | MaxCoalesce():
-            yield _group(rule, only, said)
-        case _ if inner_rules := sub_rules(rule):
+        case _ if (inner_rules := sub_rules(rule)) and not isinstance(rule, Joining):
             for inner in inner_rules:
                 yield from _groups(inner, only, said)
         case _:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings, listed
-from collage_dsl.language.reasoning.pattern_shape import called
+from collage_dsl.language.reasoning.pattern_shape import written_in_all
 from collage_dsl.language.reasoning.sure_parts import Part, ways, within
 from collage_dsl.rules import (
     DFPattern,
@@ -20,7 +20,6 @@ from collage_dsl.rules import (
     sub_rules,
 )
 from collage_dsl.rules.flattening import operators_of
-from collage_dsl.rules.parts import written_operands
 from collage_dsl.rules.pattern import Call, Flat, PathFrom
 from collage_dsl.source import Span
 
@@ -73,12 +72,11 @@ def grown_by(rule: FusionRule) -> MayHave:
 
 def _of_pattern(pattern: Pattern) -> MayHave:
     found = MayHave()
-    for each in (pattern, *called(pattern)):
-        for operand in written_operands(each):
-            if isinstance(operand, Call | PathFrom):
-                found |= MayHave(frozenset(operand.kinds), frozenset(operand.ops))
-            elif isinstance(operand, Flat):
-                found |= MayHave(ops=frozenset(operators_of(operand.op)))
+    for operand in written_in_all(pattern):
+        if isinstance(operand, Call | PathFrom):
+            found |= MayHave(frozenset(operand.kinds), frozenset(operand.ops))
+        elif isinstance(operand, Flat):
+            found |= MayHave(ops=frozenset(operators_of(operand.op)))
     return found
 
 

@@ -5,7 +5,7 @@ from functools import reduce
 from math import inf
 
 from collage_dsl.language.reasoning.largest import largest
-from collage_dsl.language.reasoning.pattern_shape import called
+from collage_dsl.language.reasoning.pattern_shape import with_called
 from collage_dsl.language.reasoning.smallest import smallest
 from collage_dsl.rules import (
     CombineByPrimitives,
@@ -115,7 +115,7 @@ def _of_pattern(pattern: Pattern) -> Extent:
 
 def _is_closed(pattern: Pattern) -> bool:
     """Whether nothing but the result of `pattern` may be used outside."""
-    return not pattern.others and not any(map(_lets_out, (pattern, *called(pattern))))
+    return not pattern.others and not any(map(_lets_out, with_called(pattern)))
 
 
 def _lets_out(pattern: Pattern) -> bool:

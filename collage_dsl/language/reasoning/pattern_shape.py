@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache, reduce
+from itertools import chain
 from operator import and_, or_
 from typing import assert_never
 
-from collage_dsl.rules.parts import every_operand, inner_operands
+from collage_dsl.rules.parts import every_operand, inner_operands, written_operands
 from collage_dsl.rules.pattern import (
     Anything,
     Binding,
@@ -122,6 +123,16 @@ def called(pattern: Pattern) -> Iterator[Pattern]:
 def pattern_calls(operand: Operand) -> Iterator[PatternCall]:
     """The calls of patterns that are written in `operand`."""
     return (one for one in every_operand(operand) if isinstance(one, PatternCall))
+
+
+def with_called(pattern: Pattern) -> tuple[Pattern, ...]:
+    """`pattern`, and the patterns that it calls; some several times."""
+    return (pattern, *called(pattern))
+
+
+def written_in_all(pattern: Pattern) -> Iterator[Operand]:
+    """What is written in `pattern` and in the patterns that it calls."""
+    return chain.from_iterable(map(written_operands, with_called(pattern)))
 
 
 def depth(operand: Operand, depths: Mapping[str, int], of: Mapping[int, int]) -> int:
