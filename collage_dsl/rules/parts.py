@@ -78,6 +78,14 @@ def with_inner(operand: Operand, change: Callable[[Operand], Operand]) -> Operan
             assert_never(operand)
 
 
+def in_chain(call: Call | PatternCall, count: int) -> Operand:
+    """`count` calls, each the first operand of the next; for 0, what the first would take."""
+    found = call.operands[0]
+    for _ in range(count):
+        found = replace(call, operands=(found, *call.operands[1:]))
+    return found
+
+
 def _all_parts(operand: Operand, times: int = 1) -> Iterator[Operand]:
     """`operand` and what is written in it; what is repeated, twice."""
     for _ in range(times):

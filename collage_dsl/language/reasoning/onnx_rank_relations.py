@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from math import inf
 
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.assuming import equate
 from collage_dsl.language.reasoning.domain import one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.onnx_ranks import REDUCTIONS_OF_ONNX
-from collage_dsl.language.reasoning.rank_relations import differ, same_rank
+from collage_dsl.language.reasoning.rank_relations import differ, no_higher, same_rank
 from collage_dsl.language.reasoning.relations import Relation, table
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Calculate, Constant, DimAt, Rank
@@ -40,11 +39,7 @@ def _kept(called: Called, facts: Facts) -> None:
     if facts.of(called.attribute("keepdims")).only() == 1:
         same_rank(called, facts)
     else:
-        _at_most(called, facts)
-
-
-def _at_most(called: Called, facts: Facts) -> None:
-    differ(facts, called.operands[0], called.result, 0, inf)
+        no_higher(called, facts)
 
 
 def _of_matrices(called: Called, facts: Facts) -> None:
@@ -67,5 +62,5 @@ def _by_length(at: int, others: int, called: Called, facts: Facts) -> None:
 _table = table(
     (REDUCTIONS_OF_ONNX, Relation("{op} keeps the rank if `keepdims` is 1", again=_kept)),
     ({"onnx.Det"}, Relation("{op} takes out the last two dimensions", again=_of_matrices)),
-    ({"onnx.Squeeze"}, Relation("{op} takes out dimensions", again=_at_most)),
+    ({"onnx.Squeeze"}, Relation("{op} takes out dimensions", again=no_higher)),
 )

@@ -205,8 +205,13 @@ def differ(
                 facts.differ(Difference(one, "<=", other, int(most)))
 
 
-def _at_least(called: Called, facts: Facts) -> None:
+def no_lower(called: Called, facts: Facts) -> None:
+    """Add that the result has the rank of the first operand, or a higher one."""
     differ(facts, called.result, called.operands[0], 0, inf)
+
+
+def no_higher(called: Called, facts: Facts) -> None:
+    differ(facts, called.operands[0], called.result, 0, inf)
 
 
 def _one_more(called: Called, facts: Facts) -> None:
@@ -349,7 +354,7 @@ _table = table(
     ),
     (
         {"broadcast_to", "onnx.Expand", "onnx.Unsqueeze", "tile"},
-        _again("{op} gives a value of the same rank or a higher one", _at_least),
+        _again("{op} gives a value of the same rank or a higher one", no_lower),
     ),
     ({"one_hot", "onnx.OneHot", "stack"}, _again("{op} adds a dimension", _one_more)),
     ({"expand_dims"}, _again("{op} adds the dimensions in `axis`", _expanded)),
