@@ -86,7 +86,7 @@ class Reading:
     def of(cls, pattern: Pattern, tape: Tape) -> "Reading":
         """`pattern` with the choices on `tape`. Raises NoReadingError if they do not fit."""
         reading = cls(tape, [Use(pattern)])
-        names = (pattern.result, *pattern.others)
+        names = pattern.results
         reading.results = tuple(reading.read(0, Reference(name)) for name in names)
         reading.check()
         return reading

@@ -22,7 +22,7 @@ def always_called(pattern: Pattern) -> Iterator[Call]:
     those of `flat` calls, are left out.
     """
     frame = _Frame(pattern)
-    for name in (pattern.result, *pattern.others):
+    for name in pattern.results:
         yield from frame.named(name)
 
 

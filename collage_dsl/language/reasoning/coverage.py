@@ -125,7 +125,7 @@ def _prunes_single(limits: Limits) -> bool:
 
 def _only_calls(pattern: Pattern) -> frozenset[str]:
     """The operators whose every call the pattern matches."""
-    values = {binding.name: binding.value for binding in pattern.bindings}
+    values = pattern.values
     operand: Operand = Reference(pattern.result)
     while True:
         match operand:

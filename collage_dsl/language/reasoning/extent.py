@@ -107,7 +107,7 @@ def extent(rule: FusionRule) -> Extent | None:
 
 def _of_pattern(pattern: Pattern) -> Extent:
     least = smallest(pattern)
-    results = (pattern.result, *pattern.others)
+    results = pattern.results
     ends = int(all(_is_call(pattern, result) for result in results))
     above = least.depth if _is_closed(pattern) else min(1, least.depth)
     return Extent(least.nodes, largest(pattern), least.depth, above, ends)
@@ -125,7 +125,7 @@ def _lets_out(pattern: Pattern) -> bool:
 
 def _is_call(pattern: Pattern, name: str) -> bool:
     """Whether the value `name` is a call in every match."""
-    values = {binding.name: binding.value for binding in pattern.bindings}
+    values = pattern.values
     operand: Operand = Reference(name)
     while True:
         match operand:

@@ -6,7 +6,7 @@ from collage_dsl.graph import Form, Graph
 from collage_dsl.graph.types import long_dtype, tensors
 from collage_dsl.language.messages.findings import listed
 from collage_dsl.language.reasoning.always import always_called, operators_at
-from collage_dsl.language.reasoning.pattern_shape import always_there
+from collage_dsl.language.reasoning.pattern_shape import always_bound
 from collage_dsl.rules import (
     Pattern,
 )
@@ -35,8 +35,7 @@ def _lacks_call(pattern: Pattern, graph: Graph) -> str:
 def _lacks_constant(pattern: Pattern, graph: Graph) -> str:
     if any(node.form in (Form.CONSTANT, Form.LITERAL) for node in graph.nodes):
         return ""
-    results = (pattern.result, *pattern.others)
-    always = always_there(pattern.parameters, pattern.bindings, results)
+    always = always_bound(pattern)
     for parameter in pattern.parameters:
         if parameter.constant and parameter.name in always:
             return f"the graph has no constant, as `{parameter.name}` of `{pattern.name}` must be"

@@ -89,7 +89,7 @@ def use_claims(pattern: Pattern, called: Sequence[Called]) -> Iterator[Claim]:
     """
     if pattern.taps or pattern.others or not all(_is_simple(b.value) for b in pattern.bindings):
         return
-    values = {binding.name: binding.value for binding in pattern.bindings}
+    values = pattern.values
     results = set(_names_of(Reference(pattern.result), values))
     for each in called:
         is_inner = each.result in values and each.result not in results

@@ -71,11 +71,16 @@ def always_there(
     return frozenset(name for name, bit in bits.items() if found & bit)
 
 
+def always_bound(pattern: Pattern) -> frozenset[str]:
+    """The names that every match of `pattern` binds."""
+    return always_there(pattern.parameters, pattern.bindings, pattern.results)
+
+
 def may_be_there(pattern: Pattern) -> frozenset[str]:
     """The names that some match of `pattern` may bind."""
-    values = {binding.name: binding.value for binding in pattern.bindings}
+    values = pattern.values
     found: set[str] = set()
-    waiting = [pattern.result, *pattern.others]
+    waiting = [*pattern.results]
     while waiting:
         name = waiting.pop()
         if name not in found:
@@ -95,8 +100,8 @@ def _required_inside(pattern: Pattern, given: list[int]) -> int:
 
 def result_calls(pattern: Pattern) -> Iterator[Call]:
     """The operator calls in `pattern` whose values are its results wherever they match."""
-    values = {binding.name: binding.value for binding in pattern.bindings}
-    waiting: list[Operand] = [Reference(name) for name in (pattern.result, *pattern.others)]
+    values = pattern.values
+    waiting: list[Operand] = [Reference(name) for name in pattern.results]
     while waiting:
         match waiting.pop():
             case Reference(name) if name in values:
@@ -120,11 +125,6 @@ def called(pattern: Pattern) -> Iterator[Pattern]:
             yield call.pattern
 
 
-def pattern_calls(operand: Operand) -> Iterator[PatternCall]:
-    """The calls of patterns that are written in `operand`."""
-    return (one for one in every_operand(operand) if isinstance(one, PatternCall))
-
-
 def with_called(pattern: Pattern) -> tuple[Pattern, ...]:
     """`pattern`, and the patterns that it calls; some several times."""
     return (pattern, *called(pattern))
@@ -133,6 +133,11 @@ def with_called(pattern: Pattern) -> tuple[Pattern, ...]:
 def written_in_all(pattern: Pattern) -> Iterator[Operand]:
     """What is written in `pattern` and in the patterns that it calls."""
     return chain.from_iterable(map(written_operands, with_called(pattern)))
+
+
+def pattern_calls(operand: Operand) -> Iterator[PatternCall]:
+    """The calls of patterns that are written in `operand`."""
+    return (one for one in every_operand(operand) if isinstance(one, PatternCall))
 
 
 def depth(operand: Operand, depths: Mapping[str, int], of: Mapping[int, int]) -> int:

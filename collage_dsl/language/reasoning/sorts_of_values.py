@@ -156,7 +156,7 @@ class Sorts:
         """What parameters must be, because they are constants or because of their uses."""
         parameters, bindings = self.pattern.parameters, self.pattern.bindings
         always = always_there(parameters, bindings, (self.pattern.result,))
-        results = (self.pattern.result, *self.pattern.others)
+        results = self.pattern.results
         sure: dict[str, Sort] = {}
         uses: dict[str, list[Sort]] = {result: [None] for result in results}
         for binding in reversed(bindings):

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count, islice, product
 from typing import assert_never
 
-from collage_dsl.language.reasoning.pattern_shape import always_there, may_be_there
+from collage_dsl.language.reasoning.pattern_shape import always_bound, may_be_there
 from collage_dsl.language.reasoning.terms import renamed
 from collage_dsl.rules.condition import (
     And,
@@ -68,7 +69,7 @@ def subsumes(larger: Pattern, smaller: Pattern) -> bool:
 def form(pattern: Pattern) -> Form:
     """The pattern in a form that does not depend on its names."""
     numbering = _Numbering(pattern)
-    shape = tuple(numbering.name(n) for n in (pattern.result, *pattern.others))
+    shape = tuple(numbering.name(n) for n in pattern.results)
     demands = [
         part
         for where in pattern.conditions
@@ -84,7 +85,7 @@ class _Numbering:
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
-        self.values = {binding.name: binding.value for binding in pattern.bindings}
+        self.values = pattern.values
         self.numbers: dict[str, int] = {}
         self.attributes: list[object] = []
         self.calls = count()
@@ -191,7 +192,7 @@ def _with(pattern: Pattern, choices: Mapping[str, bool | None]) -> Pattern:
     bindings = tuple(_chosen(binding, choices.get(binding.name)) for binding in pattern.bindings)
     left = replace(pattern, bindings=bindings)
     present = may_be_there(left)
-    sure = always_there(left.parameters, left.bindings, (left.result, *left.others))
+    sure = always_bound(left)
     conditions = tuple(
         Where(_given(where.condition, present, sure)) for where in pattern.conditions
     )
@@ -213,10 +214,5 @@ def _given(condition: Expression, present: frozenset[str], sure: frozenset[str])
             return Constant(False)
         case Has(of) if of in sure:
             return Constant(True)
-        case Not(inner):
-            return Not(_given(inner, present, sure))
-        case And(left, right) | Or(left, right):
-            first, second = (_given(side, present, sure) for side in (left, right))
-            return replace(condition, left=first, right=second)
         case _:
-            return condition
+            return rebuilt(condition, partial(_given, present=present, sure=sure))

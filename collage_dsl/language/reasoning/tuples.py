@@ -8,7 +8,7 @@ from collage_dsl.language.messages.findings import Findings, listed, quoted
 from collage_dsl.language.messages.hints import Hint, write
 from collage_dsl.language.reasoning.absence import can_hold
 from collage_dsl.language.reasoning.path_sorts import check_path
-from collage_dsl.language.reasoning.pattern_shape import always_there
+from collage_dsl.language.reasoning.pattern_shape import always_bound
 from collage_dsl.language.reasoning.sorts_of_values import (
     List,
     Shape,
@@ -66,8 +66,7 @@ def check_tuples(
         return
     checker = _Checker(Sorts.of_pattern(pattern, known), findings)
     values = {s.name.text: s.value for s in written.statements if isinstance(s, ast.Binding)}
-    results = (pattern.result, *pattern.others)
-    always = always_there(pattern.parameters, pattern.bindings, results)
+    always = always_bound(pattern)
     for binding in pattern.bindings:
         if binding.name in values:  # lists get names of their own
             checker.forms(checker.sorts.demanded[binding.name], binding.value, values[binding.name])
@@ -227,7 +226,7 @@ class _Checker:
 
     def field_of_kind(self, of: Operand, index: int, written: ast.FieldOf) -> None:
         """Report a field of a call by kind, where no operator of the kind gives a tuple."""
-        values = {binding.name: binding.value for binding in self.sorts.pattern.bindings}
+        values = self.sorts.pattern.values
         call = values.get(of.name) if isinstance(of, Reference) else of
         if isinstance(call, Call) and gives_no_tuple(call):
             kinds = listed(map(str, call.kinds), "or")

@@ -77,7 +77,7 @@ def open_parts(
     are parts if it is said which operators are `alike`, repeated calls if they have no more counts
     than `most_counts`.
     """
-    values = {binding.name: binding.value for binding in pattern.bindings}
+    values = pattern.values
     found = _Parts(alike, values, most_counts)
     for binding in pattern.bindings:
         if binding.name in required:

@@ -110,7 +110,7 @@ def _pattern(pattern: Pattern) -> str:
     wheres = map(_where, pattern.conditions)
     taps = ["  taps allowed;"] if pattern.taps else []
     anchor = [f"  anchor {pattern.anchor};"] if pattern.anchor else []
-    results = ", ".join((pattern.result, *pattern.others))
+    results = ", ".join(pattern.results)
     lines = [*bindings, *wheres, *taps, *anchor, f"  yield {results};"]
     return "\n".join([f"pattern {pattern.name}({parameters}) {{", *lines, "}"])
 
