@@ -13,7 +13,8 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.graph.variants import COMPUTED, DIRECT, Computed, Variants, common
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.reasoning.always import always_called
-from collage_dsl.language.reasoning.effects import MayHave, grown_by, may_have
+from collage_dsl.language.reasoning.coverage import Calls
+from collage_dsl.language.reasoning.effects import grown_by, may_have
 from collage_dsl.language.reasoning.extent import extent
 from collage_dsl.language.reasoning.known_convolutions import refusal
 from collage_dsl.rules import (
@@ -61,7 +62,7 @@ class Group:
     rule: FusionRule
     seeds: tuple[Seed, ...]
     most: float
-    has: Mapping[str, MayHave]
+    has: Mapping[str, Calls]
 
     def can_compute(self, variant: str, seed: Seed) -> bool:
         """Whether `variant` can compute a candidate of `seed`, alone or joined with others."""
@@ -174,7 +175,7 @@ def _group(
     return Group(rule, seeds, most, has)
 
 
-def _has(variant: str, rule: FusionRule, seeds: Iterable[Seed]) -> MayHave:
+def _has(variant: str, rule: FusionRule, seeds: Iterable[Seed]) -> Calls:
     allowing = (seed for seed in seeds if seed.only is None or variant in seed.only)
     return reduce(or_, (may_have(seed.rule) for seed in allowing), grown_by(rule))
 
