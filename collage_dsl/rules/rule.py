@@ -336,9 +336,12 @@ FusionRule = (
     | Host
     | Tagged
     | Union
+    | CombineByPrimitives
+    | Horizontal
+    | Vertical
     | OnlyValid
     | OnlyVariants
-    | Joining
+    | MaxCoalesce
 )
 
 
