@@ -9,7 +9,7 @@ from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import relax_operators
 from collage_dsl.language import check, load
 from collage_dsl.language.reasoning import coverage
-from collage_dsl.language.reasoning.coverage import Covered, covered, left_out
+from collage_dsl.language.reasoning.coverage import Calls, covered, left_out
 from collage_dsl.language.reasoning.smallest import Smallest, smallest
 from collage_dsl.language.reasoning.subsumption import form, subsumes
 from collage_dsl.rules import DFPattern, Pattern
@@ -44,34 +44,34 @@ def test_a_union_of_too_many_rules_is_not_looked_at(number: int, warnings: int) 
 
 
 def test_all_kinds_leave_nothing_out() -> None:
-    assert left_out(Covered(EVERYTHING)) == ()
-    assert left_out(Covered(everything=True)) == ()
-    assert left_out(Covered(ops=frozenset(relax_operators()))) == ()
-    assert left_out(Covered()) == tuple(sorted(relax_operators()))
+    assert left_out(Calls(EVERYTHING)) == ()
+    assert left_out(Calls(everything=True)) == ()
+    assert left_out(Calls(ops=frozenset(relax_operators()))) == ()
+    assert left_out(Calls()) == tuple(sorted(relax_operators()))
 
 
 def test_a_kind_covers_its_operators() -> None:
-    left = left_out(Covered(frozenset({Kind.REDUCE})))
+    left = left_out(Calls(frozenset({Kind.REDUCE})))
 
     assert "sum" not in left
     assert "matmul" in left
 
 
 def test_an_operator_that_broadcasts_may_be_elementwise() -> None:
-    without = left_out(Covered(EVERYTHING - {Kind.ELEMENTWISE}))
+    without = left_out(Calls(EVERYTHING - {Kind.ELEMENTWISE}))
 
     assert "add" in without
     assert "nn.relu" in without
     assert "matmul" not in without
-    assert "add" in left_out(Covered(EVERYTHING - {Kind.BROADCAST}))
+    assert "add" in left_out(Calls(EVERYTHING - {Kind.BROADCAST}))
 
 
 def test_what_covers_everything_does_so_in_a_union() -> None:
-    some = Covered(frozenset({Kind.REDUCE}), frozenset({"sort"}))
+    some = Calls(frozenset({Kind.REDUCE}), frozenset({"sort"}))
 
-    assert (some | Covered(everything=True)).everything
-    assert (Covered(everything=True) | some).everything
-    assert some | Covered(ops=frozenset({"topk"})) == Covered(
+    assert (some | Calls(everything=True)).everything
+    assert (Calls(everything=True) | some).everything
+    assert some | Calls(ops=frozenset({"topk"})) == Calls(
         frozenset({Kind.REDUCE}), frozenset({"sort", "topk"})
     )
 
@@ -97,7 +97,7 @@ def test_a_rule_that_asks_others_may_propose_anything() -> None:
     ],
 )
 def test_a_pattern_of_one_free_call_covers_its_operators(text: str, ops: set[str]) -> None:
-    assert covered(DFPattern(pattern(text)), refuses_regions=True) == Covered(ops=frozenset(ops))
+    assert covered(DFPattern(pattern(text)), refuses_regions=True) == Calls(ops=frozenset(ops))
 
 
 @pytest.mark.parametrize(("number", "more"), [(1, ""), (4, ""), (5, ", …")])

@@ -9,12 +9,23 @@ from collage_dsl.language import parse_graph
 from collage_dsl.language.loading import patterns
 from collage_dsl.report.why import NearDocument, StepDocument, WhyDocument, near, why
 from collage_dsl.report.why_text import MOST_LINES
-from collage_dsl.rules.condition import Compare, Constant, Holds, Uses, Where
+from collage_dsl.rules.condition import TOLERANCE, Compare, Constant, Holds, Uses, Where
 from collage_dsl.rules.explain import MOST_STEPS, explain
 from collage_dsl.rules.matcher import Attempt, matches
 from collage_dsl.rules.near import share_of
-from collage_dsl.rules.pattern import Binding, Call, Either, Parameter, Pattern, Reference
+from collage_dsl.rules.pattern import (
+    Binding,
+    Call,
+    Either,
+    FieldOf,
+    Number,
+    Parameter,
+    Pattern,
+    Reference,
+    Repeat,
+)
 from collage_dsl.rules.predicate import Predicate, PredicateError
+from collage_dsl.rules.written import operand_text
 
 CONV = "x: f32[1,16,8,8]; w = const f32[17,16,3,3]; c = nn.conv2d(x, w); y = nn.relu(c); return y;"
 RELU = "x: f32[4, 8]; y = nn.relu(x); return y;"
@@ -475,3 +486,11 @@ def test_not_all_parts_hold_where_nothing_matches(
     share = share_of(explain(pattern(text), parsed, parsed.index("y")))
 
     assert 0 <= share.held < share.of
+
+
+def test_a_part_is_shown_as_a_spec_has_it() -> None:
+    calls = Repeat(Call(("split",), (Reference("x"),)), 1, 2)
+
+    assert operand_text(FieldOf(calls, 0)) == "(repeat[1..2] split(x)).0"
+    assert operand_text(Number(0.7, 0.01)) == "~0.7 within 0.01"
+    assert operand_text(Number(0.7, TOLERANCE)) == "~0.7"

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
-from operator import or_
+from functools import partial
 from pathlib import Path
 
 from collage_dsl.cli.answer import answer
@@ -21,7 +20,7 @@ from collage_dsl.engine.covering import (
     measured_time,
     priced_time,
 )
-from collage_dsl.graph import Graph
+from collage_dsl.graph import Graph, union_of
 from collage_dsl.printable import printable
 from collage_dsl.report.documents import (
     CoverageDocument,
@@ -71,7 +70,7 @@ def show_coverage(
     costs.check()
     graph = load_graph(model, shapes)
     alone = coverage(graph, specs, allow_extern=allow_extern)
-    together = reduce(or_, (each.covered for each in alone))
+    together = union_of(each.covered for each in alone)
     time, unknown = _time(graph, specs, alone, costs, allow_extern=allow_extern)
     calls = graph.calls.bit_count()
     document = CoverageDocument(

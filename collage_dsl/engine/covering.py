@@ -6,8 +6,6 @@ much of its time.
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from pathlib import Path
 
 from collage_dsl.backends.base import Backend
@@ -18,7 +16,7 @@ from collage_dsl.engine.costs import Pricing
 from collage_dsl.engine.nearest import nearest
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import choose, propose, refusals
-from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members
+from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members, union_of
 from collage_dsl.language.write.printer import patterns_of
 from collage_dsl.measuring.cost import MeasuredCost, unsupported
 from collage_dsl.realization.draws import sizes_of
@@ -65,7 +63,7 @@ def known_time(
     The time of `graph` by `cost`, which is infeasible where it is not known, and how much of it
     each of `specs` can take, of which `alone` says what they cover. Raises `UnknownTimeError`.
     """
-    covered = reduce(or_, (each.covered for each in alone), 0)
+    covered = union_of(each.covered for each in alone)
     if left := (graph.calls & ~covered).bit_count():
         raise UnknownTimeError(f"no target can run {left} of the operator calls")
     takes = {each.target: each.covered for each in alone}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from collage_dsl.cost import Cost, Infeasible
-from collage_dsl.graph import CandidateKernel, OpSet, first, members
+from collage_dsl.graph import CandidateKernel, OpSet, first, members, union_of
 from collage_dsl.search import Plan
 
 _Found = TypeVar("_Found")
@@ -59,7 +59,7 @@ def rivals(plan: Plan, costs: Mapping[CandidateKernel, Cost]) -> list[Ways]:
     for candidate in covers.feasible:
         calls = candidate.calls
         touched = tuple(dict.fromkeys(planned[i] for i in members(calls) if i in planned))
-        together = _union(touched)
+        together = union_of(each.calls for each in touched)
         if calls & ~together:
             continue
         rest = covers.cheapest(together & ~calls)
@@ -104,10 +104,3 @@ class _Covers:
                     found.append((self.feasible[each] + rest[0], (each, *rest[1])))
             self._known[calls] = min(found, key=lambda cover: cover[0], default=None)
         return self._known[calls]
-
-
-def _union(kernels: Iterable[CandidateKernel]) -> OpSet:
-    together = 0
-    for each in kernels:
-        together |= each.calls
-    return together

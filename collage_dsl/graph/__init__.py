@@ -7,6 +7,7 @@ from collage_dsl.graph.candidate import (
     SubGraph,
     Toolchain,
     cores_of,
+    covered,
     is_fast_math,
     label_of,
     libraries,
@@ -23,7 +24,7 @@ from collage_dsl.graph.extract import (
 )
 from collage_dsl.graph.graph import Attribute, Graph, Node
 from collage_dsl.graph.measuring import Measuring, Runs
-from collage_dsl.graph.opset import OpSet, first, last, members, opset, spread
+from collage_dsl.graph.opset import OpSet, first, last, members, opset, spread, union_of
 from collage_dsl.graph.origin import Origin
 from collage_dsl.graph.tuning import Record, Tuning
 from collage_dsl.graph.types import (
@@ -62,6 +63,7 @@ __all__ = [
     "TupleType",
     "Type",
     "cores_of",
+    "covered",
     "extract",
     "fingerprint",
     "first",
@@ -76,5 +78,6 @@ __all__ = [
     "steers",
     "tensor_results",
     "tensors",
+    "union_of",
     "without_weights",
 ]

@@ -1,11 +1,11 @@
 """A candidate is a sub-graph and the toolchain that would run it as one kernel."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from collage_dsl.graph.graph import Graph
 from collage_dsl.graph.measuring import Measuring
-from collage_dsl.graph.opset import OpSet, first, members, spread
+from collage_dsl.graph.opset import OpSet, first, members, spread, union_of
 from collage_dsl.graph.tuning import Record, Tuning
 from collage_dsl.graph.variants import Variants, common
 
@@ -228,12 +228,15 @@ class CandidateKernel:
         return label_of(self.graph, self.sub_graph)
 
 
+def covered(candidates: Iterable[CandidateKernel]) -> OpSet:
+    """The nodes inside any of `candidates`."""
+    return union_of(each.sub_graph.inside for each in candidates)
+
+
 def label_of(graph: Graph, sub_graph: SubGraph) -> str:
     """The labels of the composites and the operators outside them, in graph order."""
     parts = {first(composite.inside): composite.label for composite in sub_graph.composites}
-    tagged = 0
-    for composite in sub_graph.composites:
-        tagged |= composite.inside
+    tagged = union_of(composite.inside for composite in sub_graph.composites)
     for index in members(sub_graph.inside & graph.calls & ~tagged):
         parts[index] = graph.nodes[index].op
     return "+".join(parts[index] for index in sorted(parts)) or "tuple"

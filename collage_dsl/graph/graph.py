@@ -6,7 +6,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from collage_dsl.graph.device import Device
-from collage_dsl.graph.opset import OpSet, first, members, opset
+from collage_dsl.graph.opset import OpSet, first, members, opset, union_of
 from collage_dsl.graph.origin import Origin
 from collage_dsl.graph.types import Form, Kind, TensorType, Type
 
@@ -189,10 +189,8 @@ class Graph:
         """For each node, all nodes that it flows into, directly or not."""
         below = [0] * len(self.nodes)
         for index in reversed(range(len(self.nodes))):
-            reached = self.users_of[index]
-            for user in members(reached):
-                reached |= below[user]
-            below[index] = reached
+            users = self.users_of[index]
+            below[index] = users | union_of(below[user] for user in members(users))
         return tuple(below)
 
     @cached_property
@@ -200,10 +198,7 @@ class Graph:
         """For each node, all nodes that flow into it, directly or not."""
         above: list[OpSet] = []
         for inputs in self.inputs_of:
-            reached = inputs
-            for index in members(inputs):
-                reached |= above[index]
-            above.append(reached)
+            above.append(inputs | union_of(above[index] for index in members(inputs)))
         return tuple(above)
 
     @cached_property
@@ -256,6 +251,10 @@ class Graph:
         for i in members(inside):
             flows_out |= self.users_of[i]
         return flows_out & ~inside
+
+    def downstream(self, inside: OpSet) -> OpSet:
+        """All nodes that inside nodes flow into, directly or not; some may be inside too."""
+        return union_of(self.downstream_of[i] for i in members(inside))
 
     def taps(self, exits: OpSet, inside: OpSet) -> OpSet:
         """The `exits` of `inside` that an inside node also uses."""

@@ -1,7 +1,9 @@
 """Represent a set of nodes as one Python integer: bit `i` is set if node `i` is in the set."""
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from itertools import compress, count
+from operator import or_
 
 OpSet = int
 """A set of node indexes. Union is `|`, intersection `&`, difference `& ~`."""
@@ -62,6 +64,11 @@ def first(nodes: OpSet) -> int:
 def last(nodes: OpSet) -> int:
     """The greatest index in `nodes`, which must not be empty."""
     return nodes.bit_length() - 1
+
+
+def union_of(sets: Iterable[OpSet]) -> OpSet:
+    """The nodes that are in any of `sets`."""
+    return reduce(or_, sets, 0)
 
 
 def spread(nodes: OpSet) -> tuple[int, OpSet]:

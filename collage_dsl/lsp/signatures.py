@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from collage_dsl.graph.operators import operators
+from collage_dsl.language.resolve.functions import ARGUMENTS, OF_CONSTANTS
 from collage_dsl.language.syntax import ast
 from collage_dsl.lsp.context import Bracket, context
 from collage_dsl.lsp.documents import Document
@@ -18,10 +19,11 @@ _RULES: Mapping[str, tuple[str, ...]] = {
 }
 _PRIMITIVES = {KIND_PAIR: ("upstream -> downstream",)}
 _FUNCTIONS = {
-    **dict.fromkeys(("dtype", "rank", "shape", "size", "bytes", "has", "uses"), ("value",)),
-    **dict.fromkeys(("value", "min", "max"), ("constant",)),
+    **{
+        name: ("constant" if name in OF_CONSTANTS else "value", "axis")[:count]
+        for name, count in ARGUMENTS.items()
+    },
     "all": ("condition",),
-    "dim": ("value", "axis"),
 }
 _QUESTIONS = {
     "matches": ("pattern", "at: node", "nodes: number"),

@@ -23,22 +23,6 @@ from collage_dsl.rules.rule_functions import (
     primitive_text,
 )
 
-_FUNCTIONS: Mapping[str, type] = {
-    "dtype": condition.Dtype,
-    "rank": condition.Rank,
-    "dim": condition.DimAt,
-    "shape": condition.Shape,
-    "size": condition.Size,
-    "bytes": condition.Bytes,
-    "has": condition.Has,
-    "uses": condition.Uses,
-    "value": condition.ValueOf,
-    "min": condition.Min,
-    "max": condition.Max,
-    "all": condition.All,
-    "place": condition.Place,
-}
-
 _PRIMITIVE_RULE = (
     "`primitive(rule)` proposes what `rule` proposes: each candidate is one kernel, which every "
     "target implies."
@@ -195,8 +179,8 @@ def meaning(group: str, text: str, owners: tuple[str, ...] = ()) -> str:
             return _primitive(text)
         case "rule" if function := RULES.get(aliases.RULES.get(text, text)):
             return _docstring(function.made) if function.made else _PRIMITIVE_RULE
-        case "function" if text in _FUNCTIONS:
-            return _docstring(_FUNCTIONS[text])
+        case "function" if text in condition.FUNCTIONS:
+            return _docstring(condition.FUNCTIONS[text])
         case "question" if text in _QUESTIONS:
             return _docstring(_QUESTIONS[text])
     return _TEXTS.get(group, {}).get(text, "")
@@ -218,7 +202,7 @@ def words(group: str) -> tuple[str, ...]:
         case "rule":
             return (*RULES, *_TEXTS[group])
         case "function":
-            return tuple(_FUNCTIONS)
+            return tuple(condition.FUNCTIONS)
         case "question":
             return tuple(_QUESTIONS)
     return tuple(_TEXTS.get(group, {}))

@@ -14,7 +14,7 @@ from collage_dsl.frontend.blocks import read_bindings
 from collage_dsl.frontend.dataflow import values_in
 from collage_dsl.frontend.from_relax import functions_of
 from collage_dsl.frontend.to_relax import dataflow_of
-from collage_dsl.graph import CandidateKernel, Graph, members
+from collage_dsl.graph import CandidateKernel, Graph, covered, members
 from collage_dsl.realization.entry import entry_name
 from collage_dsl.realization.place import Kernel, Placer
 from collage_dsl.realization.rewrite import rewritten
@@ -135,10 +135,7 @@ def _pinned(placer: Placer, candidate: CandidateKernel) -> CandidateKernel:
 
 
 def _check_covered(graph: Graph, kernels: Sequence[CandidateKernel]) -> None:
-    covered = 0
-    for kernel in kernels:
-        covered |= kernel.sub_graph.inside
-    for index in members(graph.calls & ~covered):
+    for index in members(graph.calls & ~covered(kernels)):
         raise ValueError(f"no kernel computes `{graph.nodes[index].name}`")
 
 

@@ -30,6 +30,7 @@ from collage_dsl.graph import (
     members,
     places,
     tensors,
+    union_of,
 )
 from collage_dsl.graph.tuning import RECORD
 from collage_dsl.graph.variants import DIRECT
@@ -156,10 +157,8 @@ def makers(candidate: CandidateKernel, backend_of: BackendOf) -> tuple[Backend, 
 def constants_of(graph: Graph, inside: OpSet) -> OpSet:
     """The constants that flow into the nodes `inside`, directly or in tuples."""
     flows_in = graph.input(inside)
-    tuples = [i for i in members(flows_in) if graph.nodes[i].form is Form.TUPLE]
-    for i in tuples:
-        flows_in |= graph.inputs_of[i]
-    return flows_in & graph.constants
+    in_tuples = union_of(graph.inputs_of[i] for i in members(flows_in & graph.tuples))
+    return (flows_in | in_tuples) & graph.constants
 
 
 def _constants_in(composites: tuple[Composite, ...]) -> OpSet:

@@ -3,7 +3,7 @@ Conditions of patterns: expressions about the values that a match has bound. The
 false or unknown.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, assert_never
 
@@ -323,6 +323,27 @@ Expression = (
 )
 
 
+FUNCTIONS: Mapping[str, type[Any]] = {
+    "dtype": Dtype,
+    "rank": Rank,
+    "shape": Shape,
+    "dim": DimAt,
+    "size": Size,
+    "bytes": Bytes,
+    "uses": Uses,
+    "has": Has,
+    "value": ValueOf,
+    "min": Min,
+    "max": Max,
+    "all": All,
+    "place": Place,
+}
+"""The functions of the language, by name."""
+
+Question = Dtype | Rank | DimAt | Shape | Size | Bytes | Has | Uses | ValueOf | Min | Max | Place
+"""What a function asks about one value."""
+
+
 @dataclass(frozen=True, slots=True)
 class Where:
     """A condition, the reason that is shown if it does not hold, and its place in the file."""
@@ -376,16 +397,16 @@ class Given:
 def parts(expression: Expression) -> tuple[Expression, ...]:
     """The direct parts of `expression`; none if it is a leaf."""
     match expression:
-        case Not(condition) | All(condition):
-            return (condition,)
-        case Calculate(_, left, right) | Compare(_, left, right):
-            return (left, right)
-        case Within(left, right) | Near(left, right) | And(left, right) | Or(left, right):
-            return (left, right)
-        case Each(attribute) | Item(attribute):
-            return (attribute,)
         case Constant() | Attr() | Range() | Has() | Uses() | Holds():
             return ()
+        case Calculate() | Compare() | Near() | And() | Or():
+            return (expression.left, expression.right)
+        case Within(value, choices):
+            return (value, choices)
+        case Not(condition) | All(condition):
+            return (condition,)
+        case Each(attribute) | Item(attribute):
+            return (attribute,)
         case Dtype() | Rank() | Shape() | DimAt() | Size() | Bytes():
             return ()
         case AttrOf() | ValueOf() | Min() | Max() | Element() | Place():
@@ -413,22 +434,39 @@ def rebuilt(expression: Expression, change: Callable[[Expression], Expression]) 
             return expression
 
 
+def every_part(expression: Expression) -> Iterator[Expression]:
+    """`expression` and all parts in it, each before its own parts, from left to right."""
+    waiting = [expression]
+    while waiting:
+        yield (part := waiting.pop())
+        waiting += parts(part)[::-1]
+
+
 def asked_places(condition: Expression) -> tuple[Place, ...]:
     """The places that are asked about, each once."""
-    if isinstance(condition, Place):
-        return (condition,)
-    return tuple(dict.fromkeys(place for part in parts(condition) for place in asked_places(part)))
+    places = (part for part in every_part(condition) if isinstance(part, Place))
+    return tuple(dict.fromkeys(places))
+
+
+def all_of(condition: Expression) -> Iterator[Expression]:
+    """The parts that `condition` joins by `and`."""
+    match condition:
+        case And(left, right):
+            yield from all_of(left)
+            yield from all_of(right)
+        case _:
+            yield condition
+
+
+_OF_FACTS = (
+    *(Has, Uses, Holds, Dtype, Rank, Shape, DimAt, Size, Bytes),
+    *(AttrOf, ValueOf, Min, Max, Element, Place),
+)
 
 
 def depends_on_facts(expression: Expression) -> bool:
     """Whether the value of `expression` depends on what names are bound to."""
-    match expression:
-        case Has() | Uses() | Holds() | Dtype() | Rank() | Shape() | DimAt() | Size() | Bytes():
-            return True
-        case AttrOf() | ValueOf() | Min() | Max() | Element() | Place():
-            return True
-        case _:
-            return any(map(depends_on_facts, parts(expression)))
+    return any(isinstance(part, _OF_FACTS) for part in every_part(expression))
 
 
 def names(expression: Expression) -> frozenset[str]:

@@ -46,7 +46,7 @@ from collage_dsl.rules.condition import (
     ValueOf,
     Within,
     asked_places,
-    parts,
+    every_part,
 )
 from collage_dsl.rules.contents import Ends, ends, is_empty, listed
 from collage_dsl.rules.lists import dims_of_list
@@ -296,7 +296,7 @@ def every_element(condition: Expression, given: Given) -> bool | Unknown:
 
 
 def has_element(expression: Expression) -> bool:
-    return isinstance(expression, Element | Place) or any(map(has_element, parts(expression)))
+    return any(isinstance(part, Element | Place) for part in every_part(expression))
 
 
 def _of_ends(
@@ -352,7 +352,7 @@ def elements_together(
     `condition`, and where that is, as far as it asks; or why they are not known.
     """
     places = asked_places(condition)
-    asked = sorted(_asked_elements(condition) | {place.of for place in places})
+    asked = sorted({each.of for each in every_part(condition) if isinstance(each, Element | Place)})
     columns: list[tuple[int | float, ...]] = []
     for name in asked:
         found = listed(given.bound.get(name))
@@ -387,9 +387,3 @@ def _along(shape: tuple[int, ...], axis: int) -> Iterator[int]:
 
 def _without_ones(node: Node) -> tuple[int, ...]:
     return tuple(dim for dim in node.tensor.static_shape if dim != 1)
-
-
-def _asked_elements(condition: Expression) -> frozenset[str]:
-    if isinstance(condition, Element):
-        return frozenset((condition.of,))
-    return frozenset().union(*map(_asked_elements, parts(condition)))

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import assert_never
 
 from collage_dsl.graph import Node, TensorType
 from collage_dsl.graph.sizes import UNKNOWN as UNKNOWN_DIM
@@ -24,19 +23,20 @@ from collage_dsl.rules.condition import (
     Max,
     Min,
     Place,
+    Question,
     Rank,
     Shape,
     Size,
     Uses,
     ValueOf,
+    every_part,
     parts,
 )
 from collage_dsl.rules.contents import ends
 from collage_dsl.rules.evaluation import elements_together, evaluate
 from collage_dsl.rules.lists import dims_of_list
+from collage_dsl.rules.written import question_text
 
-Content = ValueOf | Min | Max
-Question = Dtype | Rank | DimAt | Shape | Size | Bytes | Has | Uses | Content
 Leaf = Attr | AttrOf | All | Question
 
 
@@ -63,7 +63,7 @@ def facts(expression: Expression, given: Given) -> tuple[Fact, ...]:
 
 def has_predicate(expression: Expression) -> bool:
     """Whether the value of `expression` depends on host code."""
-    return isinstance(expression, Holds) or any(map(has_predicate, parts(expression)))
+    return any(isinstance(part, Holds) for part in every_part(expression))
 
 
 def _leaves(expression: Expression) -> Iterator[Leaf]:
@@ -114,37 +114,11 @@ def _fact(leaf: Question, given: Given) -> Fact:
     value = evaluate(leaf, given)
     if value is UNKNOWN:
         node = given.bound.get(leaf.of)
-        return Fact(_asked(leaf), "unknown", _why_unknown(leaf, node), node.name if node else "")
+        return Fact(
+            question_text(leaf), "unknown", _why_unknown(leaf, node), node.name if node else ""
+        )
     is_dtype = isinstance(leaf, Dtype)
-    return Fact(_asked(leaf), str(value) if is_dtype else _text(value, names=True))
-
-
-def _asked(leaf: Question) -> str:
-    match leaf:
-        case DimAt(of, axis):
-            return f"dim({of}, {axis})"
-        case Dtype(of):
-            return f"dtype({of})"
-        case Rank(of):
-            return f"rank({of})"
-        case Shape(of):
-            return f"shape({of})"
-        case Size(of):
-            return f"size({of})"
-        case Bytes(of):
-            return f"bytes({of})"
-        case Has(of):
-            return f"has({of})"
-        case Uses(of):
-            return f"uses({of})"
-        case ValueOf(of):
-            return f"value({of})"
-        case Min(of):
-            return f"min({of})"
-        case Max(of):
-            return f"max({of})"
-        case _:
-            assert_never(leaf)
+    return Fact(question_text(leaf), str(value) if is_dtype else _text(value, names=True))
 
 
 def _why_unknown(leaf: Question, node: Node | None) -> str:

@@ -31,8 +31,8 @@ class Frame:
         """`pattern` by itself."""
         return cls(
             pattern,
-            tuple(map(Reference, (pattern.result, *pattern.others))),
-            {binding.name: binding.value for binding in pattern.bindings},
+            tuple(map(Reference, pattern.results)),
+            pattern.values,
             {parameter.name: parameter for parameter in pattern.parameters},
         )
 

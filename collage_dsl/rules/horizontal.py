@@ -27,7 +27,7 @@ def siblings_joined(
     yield from proposed
     sharing: defaultdict[tuple[object, ...], list[_Candidate]] = defaultdict(list)
     for each in sorted(proposed, key=lambda each: each.order):
-        candidate = _Candidate(each, _below(graph, each.inside))
+        candidate = _Candidate(each, graph.downstream(each.inside))
         for index in members(graph.input(each.inside) & ~(graph.constants | graph.literals)):
             sharing[index, *_shape(graph, each)].append(candidate)
     seen = set(proposed)
@@ -87,10 +87,3 @@ def _shape(graph: Graph, each: SubGraph) -> tuple[object, ...]:
         graph.blocks(each.inside),
         graph.devices(each.inside),
     )
-
-
-def _below(graph: Graph, inside: OpSet) -> OpSet:
-    below = 0
-    for index in members(inside):
-        below |= graph.downstream_of[index]
-    return below

@@ -186,7 +186,7 @@ class _Counter:
     def results(self, way: Way, pattern: Pattern) -> Share:
         """The results of a pattern. For each further result, the best of the tried nodes counts."""
         total = Share()
-        for name in (pattern.result, *pattern.others):
+        for name in pattern.results:
             tried = [step for step in way.steps if step.name == name]
             if tried:
                 total += self.best_of(tried)

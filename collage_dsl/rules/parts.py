@@ -27,8 +27,10 @@ from collage_dsl.rules.pattern import (
 
 def inner_operands(operand: Operand) -> tuple[Operand, ...]:
     match operand:
-        case Call(_, operands) | PatternCall(_, operands) | Flat(_, operands):
-            return operands
+        case Reference() | Anything() | Number() | ListOf():
+            return ()
+        case Call() | PatternCall() | Flat():
+            return operand.operands
         case TupleOf(fields):
             return fields
         case FieldOf(of) | TupleOfEach(of):
@@ -39,10 +41,16 @@ def inner_operands(operand: Operand) -> tuple[Operand, ...]:
             return (call,)
         case Either(choices):
             return choices
-        case Reference() | Anything() | Number() | ListOf():
-            return ()
         case _:
             assert_never(operand)
+
+
+def every_operand(operand: Operand) -> Iterator[Operand]:
+    """`operand` and all operands in it, each before its own, from left to right."""
+    waiting = [operand]
+    while waiting:
+        yield (one := waiting.pop())
+        waiting += inner_operands(one)[::-1]
 
 
 def with_inner(operand: Operand, change: Callable[[Operand], Operand]) -> Operand:
@@ -68,6 +76,14 @@ def with_inner(operand: Operand, change: Callable[[Operand], Operand]) -> Operan
             return operand
         case _:
             assert_never(operand)
+
+
+def in_chain(call: Call | PatternCall, count: int) -> Operand:
+    """`count` calls, each the first operand of the next; for 0, what the first would take."""
+    found = call.operands[0]
+    for _ in range(count):
+        found = replace(call, operands=(found, *call.operands[1:]))
+    return found
 
 
 def _all_parts(operand: Operand, times: int = 1) -> Iterator[Operand]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from collage_dsl.graph import Form, Graph, OpSet, members
+from collage_dsl.graph import Form, Graph, OpSet, members, union_of
 from collage_dsl.rules.pattern import PathFrom
 
 MOST_OBSTACLES = 8
@@ -59,10 +59,8 @@ def obstacles(path: PathFrom, graph: Graph, index: int) -> Iterator[tuple[int, i
 
 def _near(graph: Graph, index: int, allowed: OpSet) -> OpSet:
     """The `allowed` calls and their operands, without node `index`."""
-    near = allowed
-    for call in members(allowed):
-        near |= graph.inputs_of[call]
-    return near & ~(1 << index)
+    near = union_of(graph.inputs_of[call] for call in members(allowed))
+    return (allowed | near) & ~(1 << index)
 
 
 def _above(path: PathFrom, graph: Graph, index: int) -> OpSet:

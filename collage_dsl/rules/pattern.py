@@ -305,5 +305,15 @@ class Pattern(_HashedOnce):
             object.__setattr__(self, "_hash", found)
             return found
 
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The names of the results, the first one first."""
+        return (self.result, *self.others)
+
+    @property
+    def values(self) -> dict[str, Operand]:
+        """By name, what the equations bind."""
+        return {binding.name: binding.value for binding in self.bindings}
+
     def parameter(self, name: str) -> Parameter | None:
         return next((p for p in self.parameters if p.name == name), None)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from collage_dsl.graph import Graph, OpSet, SubGraph
+from collage_dsl.graph import Graph, OpSet, SubGraph, union_of
 from collage_dsl.graph.between import absorbable, beside
 
 Preference = Literal["largest", "first"]
@@ -24,9 +24,7 @@ def regions(
     """
     parts = _disjoint(graph, found, prefer)
     merged: list[SubGraph] = []
-    taken: OpSet = 0
-    for part in parts:
-        taken |= part.inside
+    taken = union_of(part.inside for part in parts)
     while parts:
         region = parts.pop(0)
         while (partner := _partner(graph, region, parts, taken)) is not None:

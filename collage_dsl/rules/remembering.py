@@ -171,7 +171,7 @@ def _after(so_far: Partial, way: Partial) -> Partial:
 
 def _used_later(pattern: Pattern) -> frozenset[str]:
     """The names that are used more than once, or that conditions ask about."""
-    results = (pattern.result, *pattern.others)
+    results = pattern.results
     used = Counter(
         [*results, *(p.name for p in written_operands(pattern) if isinstance(p, Reference))]
     )

@@ -326,6 +326,9 @@ class MaxCoalesce:
         return regions(graph, self.rule.propose(graph, trace), self.prefer)
 
 
+Joining = CombineByPrimitives | Horizontal | Vertical | MaxCoalesce
+"""The rules that make candidates larger."""
+
 FusionRule = (
     OpCallByKind
     | DFPattern

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from collage_dsl.graph import Composite, Graph, Kind, OpSet, SubGraph, members, opset
+from collage_dsl.graph import Composite, Graph, Kind, OpSet, SubGraph, members, opset, union_of
 from collage_dsl.graph.variants import Variants, common
 from collage_dsl.rules.bound import Bound, BoundReachedError
 from collage_dsl.rules.combine import is_possible
@@ -117,9 +117,7 @@ class _Grower:
         if it cannot grow.
         """
         region = regions[place]
-        taken = 0
-        for each in regions:
-            taken |= each.inside
+        taken = union_of(each.inside for each in regions)
         for primitive in self.using:
             for addition in primitive.grows(self.graph, region):
                 if not addition.inside & taken and self.is_possible(region, addition.inside):
@@ -166,7 +164,7 @@ class _Cuts:
         self.parts = parts
         self.bound = bound
         self.place_of = {i: place for place, part in enumerate(parts) for i in members(part.inside)}
-        self.below = [self._places(_below(graph, part.inside) | part.inside) for part in parts]
+        self.below = [self._places(graph.downstream(part.inside) | part.inside) for part in parts]
         self.above = _inverse(self.below)
         self.beside = [
             self._places(graph.input(part.inside) | graph.output(part.inside)) for part in parts
@@ -226,13 +224,6 @@ class _Cuts:
             pending = new & among & ~reached
         self.bound.spend(reached.bit_count() // 2)
         return reached
-
-
-def _below(graph: Graph, inside: OpSet) -> OpSet:
-    below = 0
-    for index in members(inside):
-        below |= graph.downstream_of[index]
-    return below
 
 
 def _inverse(relation: Sequence[OpSet]) -> list[OpSet]:

@@ -50,7 +50,7 @@ def _epilogues(
 ) -> Iterator[OpSet]:
     """`anchor`, and then the kernel after each step of the epilogue."""
     yield anchor
-    downstream = _reached(graph.downstream_of, anchor)
+    downstream = graph.downstream(anchor)
     inside = anchor
     for index in members(downstream & ~anchor):
         if (inside & ~anchor).bit_count() == MOST:
@@ -88,10 +88,3 @@ def _may_join(graph: Graph, inside: OpSet, index: int, kind: Kind | None, max_de
         return False
     larger = inside | 1 << index
     return graph.is_together(larger) and graph.depth(larger) <= max_depth
-
-
-def _reached(downstream_of: tuple[OpSet, ...], inside: OpSet) -> OpSet:
-    reached = 0
-    for index in members(inside):
-        reached |= downstream_of[index]
-    return reached

@@ -1,7 +1,10 @@
 """Write a part of a pattern as one line of the language, for explanations."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import assert_never
 
+from collage_dsl.rules.condition import FUNCTIONS, TOLERANCE, DimAt, Place, Question
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -22,40 +25,53 @@ from collage_dsl.rules.pattern import (
 )
 
 
-def operand_text(operand: Operand) -> str:
-    """`add?(k, b)`, without the conditions in brackets."""
+def operand_text(operand: Operand, brackets: Callable[[Call], str] = lambda _: "") -> str:
+    """`add?(k, b)`, with what `brackets` says of each call after it."""
+    text = partial(operand_text, brackets=brackets)
     match operand:
         case Reference(name):
             return name
         case Anything():
             return "_"
         case Number(value, tolerance):
-            return f"{'~' if tolerance else ''}{value!r}"
+            within = "" if tolerance in (0, TOLERANCE) else f" within {tolerance}"
+            return f"{'~' if tolerance else ''}{value!r}{within}"
         case ListOf():
             return list_text(operand)
         case Call(operands=operands):
-            arguments = _arguments(operands, operand.optional)
-            return f"{called_text(operand)}{arguments}{_modifiers(operand)}"
+            modifiers = f"{' ordered' * operand.ordered}{' shared' * operand.shared}"
+            called = f"{called_text(operand)}{'?' * operand.optional}"
+            return f"{called}({', '.join(map(text, operands))}){brackets(operand)}{modifiers}"
         case Flat(op, operands):
-            return f"{op}{_arguments(operands, False)} flat{' shared' * operand.shared}"
+            return f"{op}({', '.join(map(text, operands))}) flat{' shared' * operand.shared}"
         case PatternCall(pattern, operands, optional):
-            return f"{pattern.name}{_arguments(operands, optional)}"
+            return f"{pattern.name}{'?' * optional}({', '.join(map(text, operands))})"
         case TupleOf(fields):
             comma = "," if len(fields) == 1 else ""
-            return f"({', '.join(map(operand_text, fields))}{comma})"
+            return f"({', '.join(map(text, fields))}{comma})"
         case TupleOfEach(field, least, most):
-            return f"each[{least}..{most}] {operand_text(field)}"
+            return f"each[{least}..{most}] {text(field)}"
         case PathFrom(_, origin, least, most):
-            names = called_text(operand)
-            return f"path[{least}..{most}] {names} from {operand_text(origin)}"
+            return f"path[{least}..{most}] {called_text(operand)} from {text(origin)}"
+        case FieldOf(Repeat() | TupleOfEach() | PathFrom() as of, index):
+            return f"({text(of)}).{index}"
         case FieldOf(of, index):
-            return f"{operand_text(of)}.{index}"
+            return f"{text(of)}.{index}"
         case Repeat(call, least, most):
-            return f"repeat[{least}..{most}] {operand_text(call)}"
+            return f"repeat[{least}..{most}] {text(call)}"
         case Either(choices):
-            return f"({' | '.join(map(operand_text, choices))})"
+            return f"({' | '.join(map(text, choices))})"
         case _:
             assert_never(operand)
+
+
+_NAMES = {asked: name for name, asked in FUNCTIONS.items()}
+
+
+def question_text(asked: Question, of: str = "") -> str:
+    """`dim(x, 0)`, about the value that is called `of`, if it has another name than in `asked`."""
+    axis = f", {asked.axis}" if isinstance(asked, DimAt | Place) else ""
+    return f"{_NAMES[type(asked)]}({of or asked.of}{axis})"
 
 
 def list_text(wanted: ListOf) -> str:
@@ -83,11 +99,3 @@ def called_text(call: Call | PathFrom) -> str:
 
 def _alternatives(names: tuple[str, ...]) -> str:
     return names[0] if len(names) == 1 else f"({' | '.join(names)})"
-
-
-def _arguments(operands: tuple[Operand, ...], optional: bool) -> str:
-    return f"{'?' * optional}({', '.join(map(operand_text, operands))})"
-
-
-def _modifiers(call: Call) -> str:
-    return f"{' ordered' * call.ordered}{' shared' * call.shared}"

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 from collage_dsl.cost import Infeasible
-from collage_dsl.graph import CandidateKernel, OpSet, members
+from collage_dsl.graph import CandidateKernel, OpSet, covered, members, union_of
 from collage_dsl.search.coalesce import MayMerge, coalesce, have_common_variant, union
 from collage_dsl.search.dijkstra import BudgetSpentError, dijkstra
 from collage_dsl.search.plan import (
@@ -91,7 +91,7 @@ class Breeding:
             rest = self._inside(hole & ~taken.calls)
             if found := self._completed(kept, [taken, *rest], hole, generator):
                 return found
-            nodes |= _nodes(self._touching(hole))
+            nodes |= covered(self._touching(hole))
         return None
 
     def _moved(self, genome: Genome, generator: random.Random) -> Genome | None:
@@ -137,7 +137,7 @@ class Breeding:
             touching = [b if a in block else a for a, b in pairs if (a in block) != (b in block)]
             if touching:
                 block.append(generator.choice(touching))
-        return _nodes(block)
+        return covered(block)
 
     def _inside(self, calls: OpSet) -> list[CandidateKernel]:
         """The candidates that have none but these calls."""
@@ -214,15 +214,5 @@ def _neighbours(problem: Problem, genome: Genome) -> list[tuple[CandidateKernel,
 def _without(genome: Genome, nodes: OpSet) -> tuple[list[CandidateKernel], OpSet]:
     """The kernels that have none of these nodes, and the calls of the others."""
     kept = [each for each in genome if not each.sub_graph.inside & nodes]
-    hole = 0
-    for each in genome:
-        if each.sub_graph.inside & nodes:
-            hole |= each.calls
+    hole = union_of(each.calls for each in genome if each.sub_graph.inside & nodes)
     return kept, hole
-
-
-def _nodes(kernels: Iterable[CandidateKernel]) -> OpSet:
-    found = 0
-    for each in kernels:
-        found |= each.sub_graph.inside
-    return found

@@ -23,7 +23,7 @@ def shortest_cycle(graph: Graph, insides: Sequence[OpSet]) -> tuple[Passage, ...
     """
     if is_acyclic(graph, insides):
         return ()
-    below = [_below(graph, inside) for inside in insides]
+    below = [graph.downstream(inside) for inside in insides]
     after = [
         [other for other, inside in enumerate(insides) if other != number and reached & inside]
         for number, reached in enumerate(below)
@@ -33,13 +33,6 @@ def shortest_cycle(graph: Graph, insides: Sequence[OpSet]) -> tuple[Passage, ...
     steps = [_step(graph, insides[one], insides[other]) for one, other in _pairs(ring)]
     # A step leaves one kernel and enters the next: the entered node comes from the step before.
     return tuple((steps[place - 1][1], leaving) for place, (leaving, _) in enumerate(steps))
-
-
-def _below(graph: Graph, inside: OpSet) -> OpSet:
-    below = 0
-    for index in members(inside):
-        below |= graph.downstream_of[index]
-    return below
 
 
 def _ring(after: Sequence[Sequence[int]], start: int) -> tuple[int, ...]:

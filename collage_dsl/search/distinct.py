@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from collage_dsl.cost import Infeasible
-from collage_dsl.graph import CandidateKernel, OpSet
+from collage_dsl.graph import CandidateKernel, OpSet, union_of
 from collage_dsl.search.auto import auto
 from collage_dsl.search.greedy import rank_of
 from collage_dsl.search.plan import NoPlanError, Plan, Problem, femtoseconds
@@ -91,9 +91,7 @@ def _best(
     solve: Callable[[Problem], Plan],
 ) -> Plan | None:
     """The best plan of `known` candidates in a branch."""
-    taken = 0
-    for calls, _ in with_:
-        taken |= calls
+    taken = union_of(calls for calls, _ in with_)
     allowed = [
         each
         for each in known

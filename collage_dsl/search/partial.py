@@ -1,6 +1,6 @@
 """The cheapest plan for a graph in which calls without a feasible kernel are left to TVM."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from collage_dsl.cost import Cost, CostFunction, Infeasible
@@ -10,6 +10,7 @@ from collage_dsl.graph import (
     OpSet,
     SubGraph,
     Toolchain,
+    covered,
     members,
     tensor_results,
 )
@@ -29,7 +30,7 @@ def as_far_as_possible(problem: Problem) -> Plan:
     """
     graph = problem.graph
     used = [each for each in problem.candidates if tensor_results(graph, each.sub_graph.inside)]
-    alone = _alone(graph, graph.calls & ~_covered(used))
+    alone = _alone(graph, graph.calls & ~covered(used))
 
     def bound(candidate: CandidateKernel) -> float:
         return 0.0 if candidate.toolchain == LEFT_ALONE else problem.least(candidate) / SECOND
@@ -59,8 +60,8 @@ def _with_gaps(problem: Problem, found: Sequence[CandidateKernel]) -> Plan:
     """The plan if some candidates are infeasible, or no choice of them covers all their calls."""
     graph, price = problem.graph, problem.cost
     prices = {each: seconds for each in found if not isinstance(seconds := price(each), Infeasible)}
-    covered = _covered(prices)
-    bare, others = _alone(graph, graph.calls & ~covered), _alone(graph, covered & graph.calls)
+    inside = covered(prices)
+    bare, others = _alone(graph, graph.calls & ~inside), _alone(graph, inside & graph.calls)
     # Leaving one call alone that has a kernel must cost more than running all kernels.
     fine = 1 + 2 * sum(prices.values())
     cost = _with(others, fine, _with(bare, 0.0, price))
@@ -84,13 +85,6 @@ def _with(some: Sequence[CandidateKernel], seconds: float, others: CostFunction)
         return seconds if candidate in known else others(candidate)
 
     return cost
-
-
-def _covered(candidates: Iterable[CandidateKernel]) -> OpSet:
-    covered = 0
-    for each in candidates:
-        covered |= each.sub_graph.inside
-    return covered
 
 
 def _of_kernels(ahead: Ahead) -> Ahead:

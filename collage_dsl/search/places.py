@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from collage_dsl.graph import Graph, OpSet, first, last, members, opset, spread
+from collage_dsl.graph import Graph, OpSet, first, last, members, opset, spread, union_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +72,11 @@ class Places:
 
     def _ragged(self, place: Place, inside: OpSet, exits: OpSet) -> Place:
         """`place`, marked as ragged if the nodes `inside` as one kernel make others wait."""
-        below = 0
-        for index in members(exits):
-            below |= self.graph.downstream_of[index]
-        below &= ~inside
+        below = self.graph.downstream(exits) & ~inside
         sources = self.graph.input(inside) & self._made
         if not any(below & ~self._through(i, inside) for i in members(sources)):
             return place
-        above = 0
-        for index in members(sources):
-            above |= self._upstream_of[index] | 1 << index
+        above = sources | union_of(self.graph.upstream_of[index] for index in members(sources))
         up, down = (self.ranked(nodes & self.graph.computed) for nodes in (above, below))
         return replace(place, is_ragged=True, above=up, below=down)
 
@@ -93,24 +88,8 @@ class Places:
     @cached_property
     def _unused(self) -> OpSet:
         """The computed nodes that nothing uses and that are not results."""
-        used = self.graph.results
-        for inputs in self.graph.inputs_of:
-            used |= inputs
-        return self.graph.computed & ~used
+        return self.graph.computed & ~self.graph.results & ~union_of(self.graph.inputs_of)
 
     def _through(self, source: int, inside: OpSet) -> OpSet:
         """The nodes that `source` flows into through its users `inside`."""
-        reached = 0
-        for index in members(self.graph.users_of[source] & inside):
-            reached |= self.graph.downstream_of[index]
-        return reached
-
-    @cached_property
-    def _upstream_of(self) -> list[OpSet]:
-        above: list[OpSet] = []
-        for inputs in self.graph.inputs_of:
-            reached = inputs
-            for index in members(inputs):
-                reached |= above[index]
-            above.append(reached)
-        return above
+        return self.graph.downstream(self.graph.users_of[source] & inside)

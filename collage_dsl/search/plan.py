@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from math import floor, fsum, isfinite
 
 from collage_dsl.cost import Cost, CostError, CostFunction, Infeasible, Provenance, Variant
-from collage_dsl.graph import CandidateKernel, Graph, OpSet, Toolchain, first, members
+from collage_dsl.graph import CandidateKernel, Graph, OpSet, Toolchain, covered, first, members
 from collage_dsl.search.places import Places
 from collage_dsl.search.reporter import NO_REPORTER, Reporter, SearchRecord
 
@@ -273,11 +273,8 @@ class Problem:
 
     def no_plan(self) -> NoPlanError:
         """The error that names the calls that no feasible candidate covers."""
-        covered = 0
-        for candidate in self.candidates:
-            if not isinstance(self.cost(candidate), Infeasible):
-                covered |= candidate.sub_graph.inside
-        return NoPlanError(self.graph, self.graph.calls & ~covered)
+        feasible = (c for c in self.candidates if not isinstance(self.cost(c), Infeasible))
+        return NoPlanError(self.graph, self.graph.calls & ~covered(feasible))
 
     def plan(self, chosen: Sequence[CandidateKernel]) -> Plan:
         """The plan of `chosen`: feasible candidates that cover the graph."""

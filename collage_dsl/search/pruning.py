@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from collage_dsl.graph import CandidateKernel, OpSet, members, spread
+from collage_dsl.graph import CandidateKernel, OpSet, covered, members, spread
 from collage_dsl.search.moves import Move
 from collage_dsl.search.plan import Problem
 
@@ -20,9 +20,7 @@ def usable(problem: Problem) -> tuple[CandidateKernel, ...]:
     forced: set[CandidateKernel] = set()
     while alone := _only_ones(problem, left) - forced:
         forced |= alone
-        taken = 0
-        for each in alone:
-            taken |= each.sub_graph.inside
+        taken = covered(alone)
         left = [each for each in left if each in alone or not each.sub_graph.inside & taken]
     return tuple(left)
 

@@ -23,7 +23,7 @@ from collage_dsl.rules.condition import (
     Rank,
     Value,
     depends_on_facts,
-    parts,
+    every_part,
 )
 from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.witness.state import State, fields_taken
@@ -67,25 +67,12 @@ def _with_attributes(state: State, part: int, attrs: Mapping[str, Attribute]) ->
 
 def is_asked(state: State, part: int, name: str) -> bool:
     """Whether a condition of the pattern may be about the attribute."""
-    known = state.known
-    for condition in known.conditions:
-        if condition.at == part and _names(condition.written, name):
-            return True
-        if _names_of_other(condition.written, name):
-            return True
-    return False
-
-
-def _names(expression: Expression, name: str) -> bool:
-    if isinstance(expression, Attr) and expression.name == name:
-        return True
-    return any(_names(each, name) for each in parts(expression))
-
-
-def _names_of_other(expression: Expression, name: str) -> bool:
-    if isinstance(expression, AttrOf) and expression.name == name:
-        return True
-    return any(_names_of_other(each, name) for each in parts(expression))
+    return any(
+        asked.name == name
+        for condition in state.known.conditions
+        for asked in every_part(condition.written)
+        if isinstance(asked, AttrOf) or (isinstance(asked, Attr) and condition.at == part)
+    )
 
 
 def _decided(

@@ -10,7 +10,6 @@ from collage_dsl.language.graphs.values import constant_values, fits
 from collage_dsl.language.reasoning.facts import values_of
 from collage_dsl.language.syntax.tokens import TOO_LARGE
 from collage_dsl.rules.condition import (
-    All,
     Compare,
     Element,
     Expression,
@@ -18,7 +17,7 @@ from collage_dsl.rules.condition import (
     Min,
     Near,
     ValueOf,
-    parts,
+    every_part,
 )
 from collage_dsl.witness.places import by_place
 from collage_dsl.witness.state import State
@@ -112,28 +111,19 @@ def _solved(state: State, name: str) -> Iterator[float]:
 
 
 def _equations(expression: Expression) -> Iterator[tuple[Expression, Expression]]:
-    match expression:
-        case Compare("==", left, right) | Near(left, right):
-            yield left, right
-        case _:
-            for part in parts(expression):
-                yield from _equations(part)
+    for part in every_part(expression):
+        match part:
+            case Compare("==", left, right) | Near(left, right):
+                yield left, right
 
 
 def _is_asked(state: State, at: int) -> bool:
     for condition in state.known.conditions:
         names = state.known.reading.uses[condition.use].names
         asked = {name for name, part in names.items() if part == at}
-        if asked and _asks(condition.written, asked):
+        if any(
+            isinstance(part, ValueOf | Min | Max | Element) and part.of in asked
+            for part in every_part(condition.written)
+        ):
             return True
     return False
-
-
-def _asks(expression: Expression, names: set[str]) -> bool:
-    match expression:
-        case ValueOf(of) | Min(of) | Max(of) | Element(of):
-            return of in names
-        case All(condition):
-            return _asks(condition, names)
-        case _:
-            return any(_asks(part, names) for part in parts(expression))

@@ -6,8 +6,7 @@ from itertools import product
 
 from collage_dsl.graph import Form, Graph, Node, TupleType
 from collage_dsl.language.graphs.values import with_arrays
-from collage_dsl.rules.condition import Expression, Uses
-from collage_dsl.rules.condition import parts as parts_of
+from collage_dsl.rules.condition import Uses, every_part
 from collage_dsl.witness.literals import operand_name
 from collage_dsl.witness.state import State
 
@@ -36,15 +35,9 @@ def _asked(state: State) -> set[int]:
     found: set[int] = set()
     for condition in state.known.conditions:
         names = state.known.reading.uses[condition.use].names
-        found |= {names[name] for name in _uses(condition.written) if name in names}
+        asked = (part.of for part in every_part(condition.written) if isinstance(part, Uses))
+        found |= {names[name] for name in asked if name in names}
     return found
-
-
-def _uses(expression: Expression) -> Iterator[str]:
-    if isinstance(expression, Uses):
-        yield expression.of
-    for part in parts_of(expression):
-        yield from _uses(part)
 
 
 def _named(state: State) -> list[Node]:

@@ -28,6 +28,7 @@ from collage_dsl.rules.condition import (
     Range,
     Uses,
     ValueOf,
+    every_part,
     names,
     parts,
     rebuilt,
@@ -184,7 +185,7 @@ def _condition(reading: Reading, written: Expression, use: int, at: int | None) 
 
 
 def _has(expression: Expression, kinds: tuple[type[Expression], ...]) -> bool:
-    return isinstance(expression, kinds) or any(_has(part, kinds) for part in parts(expression))
+    return any(isinstance(part, kinds) for part in every_part(expression))
 
 
 def _answered(expression: Expression, bound: dict[str, int]) -> Expression:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from collage_dsl.rules.condition import All, And, Expression, Given, asked_places
+from collage_dsl.rules.condition import All, Expression, Given, all_of, asked_places
 from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.witness.state import State
 
@@ -34,17 +34,9 @@ def _asked(state: State, at: int) -> Iterator[tuple[Expression, Given]]:
         own = {name: 0 for name, part in names.items() if part == at}
         if own and condition.is_about_elements:
             bound = {name: state.nodes[part] for name, part in names.items()}
-            for each in _of_each(condition.written):
-                yield each, Given(bound, elements=own)
-
-
-def _of_each(expression: Expression) -> Iterator[Expression]:
-    match expression:
-        case All(condition):
-            yield condition
-        case And(left, right):
-            yield from _of_each(left)
-            yield from _of_each(right)
+            for each in all_of(condition.written):
+                if isinstance(each, All):
+                    yield each.condition, Given(bound, elements=own)
 
 
 def _holds(condition: Expression, given: Given, index: tuple[int, ...], element: float) -> bool:

@@ -7,6 +7,7 @@ from functools import cache
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import CALL_TIR, Operator, is_commutative, operators
 from collage_dsl.language.reasoning.premises import what_is_said
+from collage_dsl.rules.parts import in_chain
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -85,7 +86,7 @@ class Reading:
     def of(cls, pattern: Pattern, tape: Tape) -> "Reading":
         """`pattern` with the choices on `tape`. Raises NoReadingError if they do not fit."""
         reading = cls(tape, [Use(pattern)])
-        names = (pattern.result, *pattern.others)
+        names = pattern.results
         reading.results = tuple(reading.read(0, Reference(name)) for name in names)
         reading.check()
         return reading
@@ -150,7 +151,7 @@ class Reading:
             case FieldOf(of=tuple_):
                 return self.add(Part(operand, (self.read(use, tuple_),), frame=use))
             case Repeat(call, least, most):
-                return self.read(use, _chain(call, least + self.tape.choose(most - least + 1)))
+                return self.read(use, in_chain(call, least + self.tape.choose(most - least + 1)))
             case PathFrom():
                 return self.path(use, operand)
             case Either(choices):
@@ -227,13 +228,6 @@ class Reading:
             of = (*others, value) if turned else (value, *others)
             value = self.add(Part(says, of, op, use))
         return value
-
-
-def _chain(call: Call | PatternCall, times: int) -> Operand:
-    operand = call.operands[0]
-    for _ in range(times):
-        operand = replace(call, operands=(operand, *call.operands[1:]))
-    return operand
 
 
 # Operators.

@@ -218,6 +218,19 @@ def test_the_operands_and_attributes_of_what_is_called_are_shown(tmp_path: Path)
     drive(tmp_path, journey)
 
 
+def test_the_arguments_of_a_function_are_shown(tmp_path: Path) -> None:
+    text = "collage 1;\npattern p(c: const) { y = exp(c); where all(place(c, 0) > 0); yield y; }\n"
+
+    async def journey(editor: Editor) -> None:
+        document = types.TextDocumentIdentifier(editor.open("a.collage", text))
+        said = types.SignatureHelpParams(document, position(text, "0) > 0"))
+        found = await editor.client.text_document_signature_help_async(said)
+        assert found is not None
+        assert (found.signatures[0].label, found.active_parameter) == ("place(constant, axis)", 1)
+
+    drive(tmp_path, journey)
+
+
 def test_only_the_lines_of_a_range_are_formatted(tmp_path: Path) -> None:
     ugly = TEXT.replace("  y = act", " y  =  act").replace("  y = add(h", " y  =  add(h")
     line = position(ugly, " y  =  act").line

@@ -94,14 +94,14 @@ def dtype_meant(name: str) -> Hint:
     return meant_word(meant or short_dtype(long_dtype(name.lower().removesuffix("_t")) or ""))
 
 
-def function_meant(name: str, functions: tuple[str, ...]) -> Hint:
+def function_meant(name: str, functions: Container[str]) -> Hint:
     """A hint to write `dtype(x)` instead of `x.dtype`, else empty."""
     value, _, fact = name.partition(".")
     fact = _OTHER_FACTS.get(fact, fact)
     return write(f"{fact}({value})") if fact in functions else Hint("")
 
 
-def method_meant(name: str, argument: str, functions: tuple[str, ...]) -> Hint:
+def method_meant(name: str, argument: str, functions: Container[str]) -> Hint:
     """
     A hint what to write instead of a whole call, if another language has the method `name` for one
     of our facts, else empty. `argument` is the text of its first argument.

@@ -3,17 +3,13 @@
 from collections.abc import Iterable
 
 from collage_dsl.rules.condition import (
-    All,
     And,
-    Calculate,
-    Compare,
     Expression,
     Has,
     Holds,
-    Near,
     Not,
     Or,
-    Within,
+    every_part,
     names,
     parts,
 )
@@ -32,14 +28,12 @@ def can_hold(condition: Expression, without: str) -> bool:
 
 def needed_names(conditions: Iterable[Expression]) -> frozenset[str]:
     """The names of which `has` is asked in one of `conditions` that cannot hold without them."""
-    asked = ((each, name) for each in conditions for name in _has(each))
-    return frozenset(name for each, name in asked if not can_hold(each, name))
-
-
-def _has(expression: Expression) -> frozenset[str]:
-    if isinstance(expression, Has):
-        return frozenset({expression.of})
-    return frozenset().union(*map(_has, parts(expression)))
+    return frozenset(
+        part.of
+        for each in conditions
+        for part in every_part(each)
+        if isinstance(part, Has) and not can_hold(each, part.of)
+    )
 
 
 def _truths(condition: Expression, without: str) -> frozenset[bool]:
@@ -70,10 +64,5 @@ def _decided(left: Expression, right: Expression, without: str, *, by: bool) -> 
 
 def _asked(expression: Expression) -> frozenset[str]:
     """The names whose facts `expression` uses. A predicate is told which values are absent."""
-    match expression:
-        case Has() | Holds():
-            return frozenset()
-        case Not() | And() | Or() | Calculate() | Compare() | Near() | Within() | All():
-            return frozenset().union(*map(_asked, parts(expression)))
-        case _:
-            return names(expression)
+    leaves = (part for part in every_part(expression) if not parts(part))
+    return frozenset().union(*(names(e) for e in leaves if not isinstance(e, Has | Holds)))

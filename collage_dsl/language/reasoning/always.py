@@ -2,25 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import assert_never
 
+from collage_dsl.rules.parts import inner_operands
 from collage_dsl.rules.pattern import (
-    Anything,
     Binding,
     Call,
     Either,
-    FieldOf,
-    Flat,
-    ListOf,
-    Number,
     Operand,
-    PathFrom,
     Pattern,
     PatternCall,
     Reference,
     Repeat,
-    TupleOf,
-    TupleOfEach,
 )
 
 
@@ -30,7 +22,7 @@ def always_called(pattern: Pattern) -> Iterator[Call]:
     those of `flat` calls, are left out.
     """
     frame = _Frame(pattern)
-    for name in (pattern.result, *pattern.others):
+    for name in pattern.results:
         yield from frame.named(name)
 
 
@@ -64,14 +56,10 @@ class _Frame:
                 yield from always_called(pattern)
                 given = zip(pattern.parameters, operands, strict=True)
                 yield from self.all(inner for parameter, inner in given if not parameter.optional)
-            case TupleOf(operands) | Flat(_, operands):
-                yield from self.all(operands)
-            case FieldOf(inner) | PathFrom(_, inner) | TupleOfEach(inner):
-                yield from self.within(inner)
-            case Either() | Anything() | Number() | ListOf():
+            case Either():
                 pass
             case _:
-                assert_never(operand)
+                yield from self.all(inner_operands(operand))
 
     def all(self, operands: Iterable[Operand]) -> Iterator[Call]:
         for operand in operands:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 from collage_dsl.graph import Attribute
 from collage_dsl.graph.operators import Operator
@@ -22,6 +23,7 @@ from collage_dsl.rules.condition import (
     Value,
     Where,
     Within,
+    parts,
 )
 from collage_dsl.source import Span
 
@@ -47,9 +49,12 @@ def check_values(where: Where, owners: Owners, findings: Findings) -> None:
     """Report values in `where` that the compared attribute never has."""
     if where.span is None:
         return
-    for one, other in _pairs(where.condition):
-        _check_pair((one, owners(one)), (other, owners(other)), where.span, findings)
-    for attribute, value in _compared(where.condition):
+    joined = tuple(_joined(where.condition))
+    for part in joined:
+        match part:
+            case Compare("==" | "!=", Attr() | AttrOf() as one, Attr() | AttrOf() as other):
+                _check_pair((one, owners(one)), (other, owners(other)), where.span, findings)
+    for attribute, value in chain.from_iterable(map(_compared, joined)):
         operators = owners(attribute)
         match value:
             case _ if not operators:
@@ -193,16 +198,13 @@ def read_length(operator: Operator, name: str) -> int | None:
     return stored_length(operator, name)
 
 
-def _pairs(expression: Expression) -> Iterator[tuple[Attr | AttrOf, Attr | AttrOf]]:
-    """Each two attributes that are compared with each other."""
-    match expression:
-        case Compare("==" | "!=", Attr() | AttrOf() as one, Attr() | AttrOf() as other):
-            yield one, other
-        case Not(condition):
-            yield from _pairs(condition)
-        case And(left, right) | Or(left, right):
-            yield from _pairs(left)
-            yield from _pairs(right)
+def _joined(condition: Expression) -> Iterator[Expression]:
+    """The parts that `not`, `and` and `or` make `condition` of."""
+    if not isinstance(condition, Not | And | Or):
+        yield condition
+        return
+    for part in parts(condition):
+        yield from _joined(part)
 
 
 def _compared(expression: Expression) -> Iterator[tuple[Attr | AttrOf, Value]]:
@@ -214,11 +216,6 @@ def _compared(expression: Expression) -> Iterator[tuple[Attr | AttrOf, Value]]:
             yield attribute, value
         case Within(Attr() | AttrOf() as attribute, Constant(tuple() as values)):
             yield from ((attribute, value) for value in values)
-        case Not(condition):
-            yield from _compared(condition)
-        case And(left, right) | Or(left, right):
-            yield from _compared(left)
-            yield from _compared(right)
 
 
 def _is_value(name: str, text: str, known: tuple[str, ...]) -> bool:

@@ -14,7 +14,7 @@ from collage_dsl.language.reasoning.knowing import count_elements, multiply
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.rank_differences import differ
 from collage_dsl.language.reasoning.rank_relations import REDUCTIONS
-from collage_dsl.language.reasoning.relations import Relation
+from collage_dsl.language.reasoning.relations import Relation, table
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Calculate, Constant, DimAt, Expression, Rank, Size, Value
 
@@ -24,12 +24,6 @@ _SCANS = frozenset({"cumprod", "cumsum"})
 
 _MOST_ADDED = 8
 """More lengths that are not known are not added."""
-
-
-def axis_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
-    for of, relation in _RELATIONS:
-        if all(op in of for op in ops):
-            yield relation
 
 
 def _reduced_to_one(called: Called, facts: Facts) -> None:
@@ -297,41 +291,29 @@ def _at_least_along(facts: Facts, larger: str, smaller: str, axes: Sequence[int]
     at_least(facts, Size(larger), Size(smaller))
 
 
-_RELATIONS: tuple[tuple[frozenset[str], Relation], ...] = (
+axis_relations = table(
     (REDUCTIONS, Relation("{op} keeps the dimensions that `axis` does not name", again=_reduced)),
     (REDUCTIONS, Relation("{op} gives one element, if there is no `axis`", again=_reduced_to_one)),
-    (frozenset({"expand_dims"}), Relation("{op} adds dimensions of 1", again=_expanded)),
-    (frozenset({"squeeze"}), Relation("{op} takes out dimensions of 1", again=_squeezed)),
+    ({"expand_dims"}, Relation("{op} adds dimensions of 1", again=_expanded)),
+    ({"squeeze"}, Relation("{op} takes out dimensions of 1", again=_squeezed)),
     (_SCANS, Relation("{op} keeps the shape", again=_scanned)),
     (
-        frozenset({"concat", "repeat", "split", "topk"}),
+        {"concat", "repeat", "split", "topk"},
         Relation("{op} keeps the dimensions beside the axis", again=_beside_axis),
     ),
     (
-        frozenset({"split"}),
+        {"split"},
         Relation(
             "{op} gives parts of one size, except the last, or the parts between the indices",
             again=_split,
         ),
     ),
+    ({"concat"}, Relation("{op} gives as much along the axis as it takes", again=_joined)),
+    ({"stack"}, Relation("{op} gives as many along the axis as it takes tensors", again=_stacked)),
+    ({"one_hot"}, Relation("{op} gives `depth` elements along a new axis", again=_one_hot)),
     (
-        frozenset({"concat"}),
-        Relation("{op} gives as much along the axis as it takes", again=_joined),
-    ),
-    (
-        frozenset({"stack"}),
-        Relation("{op} gives as many along the axis as it takes tensors", again=_stacked),
-    ),
-    (
-        frozenset({"one_hot"}),
-        Relation("{op} gives `depth` elements along a new axis", again=_one_hot),
-    ),
-    (
-        frozenset({"dequantize", "quantize"}),
+        {"dequantize", "quantize"},
         Relation("{op} takes one scale, or one for each element along the axis", again=_scaled),
     ),
-    (
-        frozenset({"nn.group_norm"}),
-        Relation("{op} takes groups of as many channels each", again=_grouped),
-    ),
+    ({"nn.group_norm"}, Relation("{op} takes groups of as many channels each", again=_grouped)),
 )

@@ -1,6 +1,6 @@
 """Say in words which two things that are known of one value exclude each other."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from math import inf
 
 from collage_dsl.language.messages.findings import listed
@@ -9,6 +9,7 @@ from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.shown_values import ENORMOUS, MOST_SHOWN, shown
 from collage_dsl.language.reasoning.terms import Term
 from collage_dsl.rules.condition import Attr, DimAt, Dtype, Rank, Size, Uses
+from collage_dsl.rules.written import question_text
 
 
 def clash_of(way: Facts) -> str:
@@ -29,20 +30,11 @@ def _name_of(way: Facts, term: Term) -> str:
                 return name.partition(".")[2]
             case DimAt() | Rank() | Size() | Uses() | Dtype():
                 if of := _of(way, each):
-                    axis = f", {each.axis}" if isinstance(each, DimAt) else ""
-                    return f"{_FUNCTIONS[type(each)]}({of}{axis})"
+                    return question_text(each, of)
     return ""
 
 
 _Asked = DimAt | Rank | Size | Uses | Dtype
-
-_FUNCTIONS: Mapping[type[_Asked], str] = {
-    DimAt: "dim",
-    Rank: "rank",
-    Size: "size",
-    Uses: "uses",
-    Dtype: "dtype",
-}
 
 
 def _of(way: Facts, term: _Asked) -> str:

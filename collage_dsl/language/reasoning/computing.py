@@ -13,19 +13,18 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.graph.variants import COMPUTED, DIRECT, Computed, Variants, common
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.reasoning.always import always_called
-from collage_dsl.language.reasoning.effects import MayHave, grown_by, may_have
+from collage_dsl.language.reasoning.coverage import Calls
+from collage_dsl.language.reasoning.effects import grown_by, may_have
 from collage_dsl.language.reasoning.extent import extent
 from collage_dsl.language.reasoning.known_convolutions import refusal
 from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,
     FusionRule,
-    Horizontal,
-    MaxCoalesce,
+    Joining,
     OnlyVariants,
     OpCallByKind,
     OpPredicate,
-    Vertical,
     sub_rules,
 )
 from collage_dsl.rules.rule import FUSIBLE
@@ -63,7 +62,7 @@ class Group:
     rule: FusionRule
     seeds: tuple[Seed, ...]
     most: float
-    has: Mapping[str, MayHave]
+    has: Mapping[str, Calls]
 
     def can_compute(self, variant: str, seed: Seed) -> bool:
         """Whether `variant` can compute a candidate of `seed`, alone or joined with others."""
@@ -157,9 +156,7 @@ def _groups(rule: FusionRule, only: Variants, said: OnlyVariants | None) -> Iter
     match rule:
         case OnlyVariants(inner, names):
             yield from _groups(inner, common(only, frozenset(names)), rule)
-        case CombineByPrimitives() | Horizontal() | Vertical() | MaxCoalesce():
-            yield _group(rule, only, said)
-        case _ if inner_rules := sub_rules(rule):
+        case _ if (inner_rules := sub_rules(rule)) and not isinstance(rule, Joining):
             for inner in inner_rules:
                 yield from _groups(inner, only, said)
         case _:
@@ -178,7 +175,7 @@ def _group(
     return Group(rule, seeds, most, has)
 
 
-def _has(variant: str, rule: FusionRule, seeds: Iterable[Seed]) -> MayHave:
+def _has(variant: str, rule: FusionRule, seeds: Iterable[Seed]) -> Calls:
     allowing = (seed for seed in seeds if seed.only is None or variant in seed.only)
     return reduce(or_, (may_have(seed.rule) for seed in allowing), grown_by(rule))
 

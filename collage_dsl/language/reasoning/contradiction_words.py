@@ -1,6 +1,6 @@
 """Word what is said of conditions that exclude each other: names, notes and hints."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 
 from collage_dsl.diagnostics import Note
@@ -23,8 +23,9 @@ from collage_dsl.rules.condition import (
     Place,
     Rank,
     Value,
-    parts,
+    every_part,
 )
+from collage_dsl.rules.written import question_text
 
 
 def notes_on(premises: Sequence[Premise]) -> tuple[Note, ...]:
@@ -77,10 +78,8 @@ def together_with(condition: Condition) -> str:
 def _counted(expression: Expression) -> str:
     """A rank, a dimension or a number as it is written; empty for others."""
     match expression:
-        case DimAt(of, axis) if of.isidentifier():
-            return f"dim({of}, {axis})"
-        case Rank(of) if of.isidentifier():
-            return f"rank({of})"
+        case DimAt() | Rank() if expression.of.isidentifier():
+            return question_text(expression)
         case Constant(value):
             return shown(value)
         case _:
@@ -173,22 +172,16 @@ def shape_of(text: str, name: str, facts: Facts) -> str:
 
 def axes_of(part: Expression, facts: Facts) -> str:
     """A hint that says which axes a value has, if `part` asks about another one."""
-    for of, axis in _asked_axes(part):
+    for asked in every_part(part):
+        if not isinstance(asked, DimAt | Place):
+            continue
+        of, axis = asked.of, asked.axis
         rank = facts.of(Rank(of)).only()
         if isinstance(rank, int) and not -rank <= axis < rank:
             least, most = (0, rank - 1) if axis >= 0 else (-rank, -1)
             axes = f"axes are {least} to {most}" if rank > 1 else f"only axis is {least}"
             return f"`{of}` has rank {rank}: its {axes}" if rank else f"`{of}` has no axes"
     return ""
-
-
-def _asked_axes(expression: Expression) -> Iterator[tuple[str, int]]:
-    match expression:
-        case DimAt(of, axis) | Place(of, axis):
-            yield of, axis
-        case _:
-            for part in parts(expression):
-                yield from _asked_axes(part)
 
 
 ORDERS: tuple[Comparison, ...] = ("<", "==", ">")

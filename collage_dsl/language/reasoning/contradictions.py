@@ -30,7 +30,6 @@ from collage_dsl.language.reasoning.premises import (
     Condition,
     Premise,
     by_span,
-    parts_of,
     premises_of,
     size_of,
     written_parts,
@@ -56,6 +55,7 @@ from collage_dsl.rules.condition import (
     ValueOf,
     Where,
     Within,
+    all_of,
 )
 from collage_dsl.rules.pattern import Pattern
 
@@ -230,7 +230,7 @@ class Contradictions:
         written = self.expression_of(last)
         asked: Iterable[tuple[Expression, ast.Expression | None]]
         if written is None:
-            asked = ((part, None) for part in parts_of(last.expression))
+            asked = ((part, None) for part in all_of(last.expression))
         else:
             asked = written_parts(last.expression, written)
         said: list[Premise] = [*others]

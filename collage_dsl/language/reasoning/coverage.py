@@ -30,16 +30,20 @@ _SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Covered:
-    """The calls that a rule proposes whatever their operands are."""
+class Calls:
+    """Operator calls: those of `kinds`, those of `ops`, or those of any operator."""
 
     kinds: frozenset[Kind] = frozenset()
     ops: frozenset[str] = frozenset()
     everything: bool = False
 
-    def __or__(self, other: "Covered") -> "Covered":
+    def __or__(self, other: "Calls") -> "Calls":
         kinds, ops = self.kinds | other.kinds, self.ops | other.ops
-        return Covered(kinds, ops, self.everything or other.everything)
+        return Calls(kinds, ops, self.everything or other.everything)
+
+    def __contains__(self, op: str) -> bool:
+        """Whether some call of `op` is one of them."""
+        return self.everything or op in self.ops or not self.kinds.isdisjoint(operators()[op].kinds)
 
 
 def check_fallback(
@@ -66,7 +70,7 @@ def check_fallback(
     findings.warning("W0530", rules, message, hint, notes)
 
 
-def left_out(found: Covered) -> tuple[str, ...]:
+def left_out(found: Calls) -> tuple[str, ...]:
     """The names of operators with calls that are not covered, sorted."""
     if found.everything:
         return ()
@@ -77,9 +81,9 @@ def left_out(found: Covered) -> tuple[str, ...]:
     )
 
 
-def covered(rule: FusionRule, *, refuses_regions: bool) -> Covered:
+def covered(rule: FusionRule, *, refuses_regions: bool) -> Calls:
     """
-    The calls that `rule` proposes alone.
+    The calls that `rule` proposes alone, whatever their operands are.
 
     Limits never refuse a single call, unless they prune. Rules that combine also propose their
     parts. `max_coalesce` proposes only its regions: if limits may refuse a region, its calls are
@@ -87,18 +91,18 @@ def covered(rule: FusionRule, *, refuses_regions: bool) -> Covered:
     """
     match rule:
         case OnlyValid(_, limits) if _prunes_single(limits):
-            return Covered()
+            return Calls()
         case OnlyValid(inner, limits):
             refuses = refuses_regions or _refuses_regions(limits)
             return covered(inner, refuses_regions=refuses)
         case MaxCoalesce(inner):
-            return Covered() if refuses_regions else covered(inner, refuses_regions=False)
+            return Calls() if refuses_regions else covered(inner, refuses_regions=False)
         case OpCallByKind(kinds):
-            return Covered(frozenset(kinds))
+            return Calls(frozenset(kinds))
         case DFPattern(pattern):
-            return Covered(ops=_only_calls(pattern))
+            return Calls(ops=_only_calls(pattern))
         case Union(rules):
-            found = Covered()
+            found = Calls()
             for one in rules:
                 found |= covered(one, refuses_regions=refuses_regions)
             return found
@@ -107,9 +111,9 @@ def covered(rule: FusionRule, *, refuses_regions: bool) -> Covered:
         case OnlyVariants(inner, variants) if DIRECT in variants:
             return covered(inner, refuses_regions=refuses_regions)
         case Host() | OnlyVariants():
-            return Covered()
+            return Calls()
         case _:  # a backend or a library may propose anything
-            return Covered(everything=True)
+            return Calls(everything=True)
 
 
 def _refuses_regions(limits: Limits) -> bool:
@@ -125,7 +129,7 @@ def _prunes_single(limits: Limits) -> bool:
 
 def _only_calls(pattern: Pattern) -> frozenset[str]:
     """The operators whose every call the pattern matches."""
-    values = {binding.name: binding.value for binding in pattern.bindings}
+    values = pattern.values
     operand: Operand = Reference(pattern.result)
     while True:
         match operand:

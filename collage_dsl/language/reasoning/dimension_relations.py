@@ -1,6 +1,6 @@
 """The shapes, dimensions and numbers of elements of what operators take and give."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial, reduce
 from itertools import combinations, pairwise
 from math import gcd, inf, prod
@@ -16,6 +16,7 @@ from collage_dsl.language.reasoning.relations import (
     broadcasts,
     keeps_dtype,
     keeps_shape,
+    table,
 )
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.language.reasoning.terms import Term
@@ -35,9 +36,7 @@ _FIRST_KEEPS_SHAPE = frozenset({"nn.batch_norm", "nn.dropout"})
 
 
 def dimension_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
-    for holds, relation in _RELATIONS:
-        if all(map(holds, ops)):
-            yield relation
+    yield from _table(ops)
     if all(op in _WEIGHED for op in ops):
         yield Relation("the weights of {op} have one shape", once=_alike)
     if len({_WEIGHED.get(op) for op in ops}) == 1 and ops[0] in _WEIGHED:
@@ -306,39 +305,33 @@ def _biased(called: Called, facts: Facts) -> None:
             facts.equal(DimAt(bias, axis), DimAt(query, of))
 
 
-_RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
+_table = table(
     (broadcasts, Relation("{op} takes dimensions that are equal, or 1", again=_broadcast)),
     (
-        {"matmul"}.__contains__,
+        {"matmul"},
         Relation(
             "{op} takes as many columns in the first operand as rows in the second", again=_product
         ),
     ),
     (
-        {"nn.attention", "nn.attention_bias"}.__contains__,
+        {"nn.attention", "nn.attention_bias"},
         Relation("{op} takes `[batch, sequence, heads, size]` three times", once=_attention),
     ),
     (
-        {"nn.attention", "nn.attention_bias"}.__contains__,
+        {"nn.attention", "nn.attention_bias"},
         Relation("{op} takes a multiple of the heads of the keys as heads", again=_heads),
     ),
     (
-        {"nn.attention_bias"}.__contains__,
+        {"nn.attention_bias"},
         Relation("{op} takes a bias for each key, and for each query or for all", again=_biased),
     ),
     (
-        {"broadcast_to"}.__contains__,
+        {"broadcast_to"},
         Relation("{op} takes the dimensions that it gives, or 1", again=broadcast_to),
     ),
-    (
-        {"nn.batch_flatten"}.__contains__,
-        Relation("{op} keeps the first dimension", once=_same_batch),
-    ),
-    ({"permute_dims"}.__contains__, Relation("{op} reorders the dimensions", again=_permuted)),
-    (
-        SAME_SIZE.__contains__,
-        Relation("{op} keeps all elements", once=same_size, again=counted, if_absent=True),
-    ),
+    ({"nn.batch_flatten"}, Relation("{op} keeps the first dimension", once=_same_batch)),
+    ({"permute_dims"}, Relation("{op} reorders the dimensions", again=_permuted)),
+    (SAME_SIZE, Relation("{op} keeps all elements", once=same_size, again=counted, if_absent=True)),
     (
         lambda op: keeps_shape(op) or op in _FIRST_KEEPS_SHAPE,
         Relation("{op} keeps the shape", once=_same_shape, if_absent=True),

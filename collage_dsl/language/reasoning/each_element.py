@@ -16,14 +16,15 @@ from collage_dsl.rules.condition import (
     Size,
     ValueOf,
     asked_places,
-    parts,
+    every_part,
     rebuilt,
 )
 
 
 def constants_in(condition: Expression) -> tuple[str, ...]:
     """The constants whose elements, or the places of them, `condition` asks about."""
-    return tuple(dict.fromkeys(_constants(condition)))
+    asked = (part.of for part in every_part(condition) if isinstance(part, Element | Place))
+    return tuple(dict.fromkeys(asked))
 
 
 def may_be_empty(way: Facts, name: str) -> bool:
@@ -78,12 +79,3 @@ def _with_element(condition: Expression, of: str, element: Expression) -> Expres
     if condition == Element(of):
         return element
     return rebuilt(condition, partial(_with_element, of=of, element=element))
-
-
-def _constants(condition: Expression) -> Iterator[str]:
-    match condition:
-        case Element(of) | Place(of):
-            yield of
-        case _:
-            for part in parts(condition):
-                yield from _constants(part)

@@ -1,12 +1,12 @@
 """Report rules that propose nothing, and placements of calls that no candidate has."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings, listed
-from collage_dsl.language.reasoning.pattern_shape import called
+from collage_dsl.language.reasoning.coverage import Calls
+from collage_dsl.language.reasoning.pattern_shape import written_in_all
 from collage_dsl.language.reasoning.sure_parts import Part, ways, within
 from collage_dsl.rules import (
     DFPattern,
@@ -20,65 +20,48 @@ from collage_dsl.rules import (
     sub_rules,
 )
 from collage_dsl.rules.flattening import operators_of
-from collage_dsl.rules.parts import written_operands
 from collage_dsl.rules.pattern import Call, Flat, PathFrom
 from collage_dsl.source import Span
 
 
-@dataclass(frozen=True, slots=True)
-class MayHave:
-    """The calls that candidates of a rule may have: of `kinds`, of `ops`, or of any operator."""
-
-    kinds: frozenset[Kind] = frozenset()
-    ops: frozenset[str] = frozenset()
-    anything: bool = False
-
-    def __or__(self, other: "MayHave") -> "MayHave":
-        kinds, ops = self.kinds | other.kinds, self.ops | other.ops
-        return MayHave(kinds, ops, self.anything or other.anything)
-
-    def __contains__(self, op: str) -> bool:
-        return self.anything or op in self.ops or not self.kinds.isdisjoint(operators()[op].kinds)
-
-
-def may_have(rule: FusionRule) -> MayHave:
+def may_have(rule: FusionRule) -> Calls:
+    """The calls that candidates of `rule` may have."""
     match rule:
         case OpCallByKind(kinds):
-            return MayHave(frozenset(kinds))
+            return Calls(frozenset(kinds))
         case DFPattern(pattern):
             return _of_pattern(pattern)
         case OpPredicate(_, ops):
-            return MayHave(ops=frozenset(ops), anything=not ops)
+            return Calls(ops=frozenset(ops), everything=not ops)
         case Vertical():
             return may_have(rule.rule) | grown_by(rule)
         case Host():
-            return MayHave()
+            return Calls()
         case _:
-            found = MayHave(anything=not sub_rules(rule))
+            found = Calls(everything=not sub_rules(rule))
             for inner in sub_rules(rule):
                 found |= may_have(inner)
             return found
 
 
-def grown_by(rule: FusionRule) -> MayHave:
+def grown_by(rule: FusionRule) -> Calls:
     """The calls that `rule`, or one inside it, adds to candidates beside joining them."""
-    found = MayHave()
+    found = Calls()
     if isinstance(rule, Vertical):
         sides = [side for side in (rule.prologue, rule.epilogue) if side is not None]
-        found = MayHave(frozenset(kind for kind in Kind if sides and kind <= max(sides)))
+        found = Calls(frozenset(kind for kind in Kind if sides and kind <= max(sides)))
     for inner in sub_rules(rule):
         found |= grown_by(inner)
     return found
 
 
-def _of_pattern(pattern: Pattern) -> MayHave:
-    found = MayHave()
-    for each in (pattern, *called(pattern)):
-        for operand in written_operands(each):
-            if isinstance(operand, Call | PathFrom):
-                found |= MayHave(frozenset(operand.kinds), frozenset(operand.ops))
-            elif isinstance(operand, Flat):
-                found |= MayHave(ops=frozenset(operators_of(operand.op)))
+def _of_pattern(pattern: Pattern) -> Calls:
+    found = Calls()
+    for operand in written_in_all(pattern):
+        if isinstance(operand, Call | PathFrom):
+            found |= Calls(frozenset(operand.kinds), frozenset(operand.ops))
+        elif isinstance(operand, Flat):
+            found |= Calls(ops=frozenset(operators_of(operand.op)))
     return found
 
 

@@ -5,7 +5,7 @@ from functools import reduce
 from math import inf
 
 from collage_dsl.language.reasoning.largest import largest
-from collage_dsl.language.reasoning.pattern_shape import called
+from collage_dsl.language.reasoning.pattern_shape import with_called
 from collage_dsl.language.reasoning.smallest import smallest
 from collage_dsl.rules import (
     CombineByPrimitives,
@@ -107,7 +107,7 @@ def extent(rule: FusionRule) -> Extent | None:
 
 def _of_pattern(pattern: Pattern) -> Extent:
     least = smallest(pattern)
-    results = (pattern.result, *pattern.others)
+    results = pattern.results
     ends = int(all(_is_call(pattern, result) for result in results))
     above = least.depth if _is_closed(pattern) else min(1, least.depth)
     return Extent(least.nodes, largest(pattern), least.depth, above, ends)
@@ -115,7 +115,7 @@ def _of_pattern(pattern: Pattern) -> Extent:
 
 def _is_closed(pattern: Pattern) -> bool:
     """Whether nothing but the result of `pattern` may be used outside."""
-    return not pattern.others and not any(map(_lets_out, (pattern, *called(pattern))))
+    return not pattern.others and not any(map(_lets_out, with_called(pattern)))
 
 
 def _lets_out(pattern: Pattern) -> bool:
@@ -125,7 +125,7 @@ def _lets_out(pattern: Pattern) -> bool:
 
 def _is_call(pattern: Pattern, name: str) -> bool:
     """Whether the value `name` is a call in every match."""
-    values = {binding.name: binding.value for binding in pattern.bindings}
+    values = pattern.values
     operand: Operand = Reference(name)
     while True:
         match operand:

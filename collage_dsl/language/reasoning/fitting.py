@@ -8,18 +8,12 @@ from collage_dsl.language.reasoning.limit_places import LimitPlaces
 from collage_dsl.language.reasoning.pattern_shape import calls, references, result_calls
 from collage_dsl.language.reasoning.smallest import smallest
 from collage_dsl.rules import (
-    CombineByPrimitives,
     DFPattern,
     FusionRule,
-    Horizontal,
+    Joining,
     Limits,
-    MaxCoalesce,
-    OnlyValid,
-    OnlyVariants,
     Pattern,
-    Tagged,
-    Union,
-    Vertical,
+    sub_rules,
 )
 
 
@@ -43,16 +37,10 @@ def check_fit(
 
 def _leaves(rule: FusionRule, *, joined: bool) -> Iterator[tuple[Pattern, bool]]:
     """The patterns of `rule`, and whether a rule around them may join their matches."""
-    match rule:
-        case DFPattern(pattern):
-            yield pattern, joined
-        case Tagged(_, inner) | OnlyValid(inner) | OnlyVariants(inner):
-            yield from _leaves(inner, joined=joined)
-        case CombineByPrimitives(inner) | MaxCoalesce(inner) | Horizontal(inner) | Vertical(inner):
-            yield from _leaves(inner, joined=True)
-        case Union(rules):
-            for one in rules:
-                yield from _leaves(one, joined=joined)
+    if isinstance(rule, DFPattern):
+        yield rule.pattern, joined
+    for inner in sub_rules(rule):
+        yield from _leaves(inner, joined=joined or isinstance(rule, Joining))
 
 
 def _excess(pattern: Pattern, limits: Limits) -> str:

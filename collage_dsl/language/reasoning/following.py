@@ -6,7 +6,6 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.assuming import assume
 from collage_dsl.language.reasoning.exclusion import related
 from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.premises import parts_of
 from collage_dsl.language.reasoning.relations import Claim
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.language.reasoning.terms import terms
@@ -21,7 +20,8 @@ from collage_dsl.rules.condition import (
     Holds,
     Item,
     Shape,
-    parts,
+    all_of,
+    every_part,
 )
 
 
@@ -41,18 +41,18 @@ def follows(ways: Sequence[Facts], condition: Expression, claims: Sequence[Claim
     """Whether `condition`, of which all is known, holds in all `ways`."""
     return not any(
         related(assume([way.copy()], part, holds=False), claims)
-        for part in parts_of(condition)
+        for part in all_of(condition)
         for way in ways
     )
 
 
 def _is_plain(condition: Expression) -> bool:
     """Whether `condition` is known as soon as all its terms are."""
-    match condition:
-        case Shape() | Each() | Item() | AttrOf() | All() | Holds() | Calculate("/" | "%"):
-            return False
-        case _:
-            return all(map(_is_plain, parts(condition)))
+    return not any(
+        isinstance(part, Shape | Each | Item | AttrOf | All | Holds)
+        or (isinstance(part, Calculate) and part.operator in "/%")
+        for part in every_part(condition)
+    )
 
 
 def _has_value(term: object, calls: Sequence[Called]) -> bool:

@@ -58,8 +58,7 @@ class _Sets:
     def of(self, pattern: Pattern) -> int:
         if id(pattern) not in self.patterns:
             values = {binding.name: binding for binding in pattern.bindings}
-            results = (pattern.result, *pattern.others)
-            found = _capped(prod(self.name(result, values) for result in results))
+            found = _capped(prod(self.name(result, values) for result in pattern.results))
             self.patterns[id(pattern)] = found
         return self.patterns[id(pattern)]
 

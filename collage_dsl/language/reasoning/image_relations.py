@@ -1,6 +1,6 @@
 """The dimensions of what convolutions and pools take and give, where their layouts are known."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 
 from collage_dsl.graph.operators import operators
@@ -11,7 +11,7 @@ from collage_dsl.language.reasoning.domain import between, divided_by, factors, 
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.layout_relations import layouts_of
 from collage_dsl.language.reasoning.list_values import asked_list
-from collage_dsl.language.reasoning.relations import Relation
+from collage_dsl.language.reasoning.relations import Relation, table
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Attr, Calculate, Constant, DimAt, Each, Item
 
@@ -19,12 +19,6 @@ _CONVOLUTIONS = frozenset({"nn.conv1d", "nn.conv2d", "nn.conv3d"})
 _TRANSPOSED = frozenset(f"nn.conv{rank}d_transpose" for rank in (1, 2, 3))
 _POOLS = frozenset(f"nn.{sort}_pool{rank}d" for sort in ("avg", "max") for rank in (1, 2, 3))
 _ADAPTIVE = frozenset(f"nn.adaptive_avg_pool{rank}d" for rank in (1, 2, 3))
-
-
-def image_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
-    for of, relation in _RELATIONS:
-        if all(op in of for op in ops):
-            yield relation
 
 
 def _channels(called: Called, facts: Facts) -> None:
@@ -218,7 +212,7 @@ def _known(facts: Facts, layout: Attr) -> str:
 
 
 _SLIDES = "{op} slides its window over the padded data, in which it fits"
-_RELATIONS: tuple[tuple[frozenset[str], Relation], ...] = (
+image_relations = table(
     (
         _CONVOLUTIONS,
         Relation("{op} takes the channels that its weight is for, in each group", again=_channels),
@@ -227,10 +221,7 @@ _RELATIONS: tuple[tuple[frozenset[str], Relation], ...] = (
         _CONVOLUTIONS,
         Relation("{op} gives the channels of its weight, equally many in a group", again=_made),
     ),
-    (
-        _TRANSPOSED,
-        Relation("{op} takes the channels that its weight is for", again=_channels_back),
-    ),
+    (_TRANSPOSED, Relation("{op} takes the channels that its weight is for", again=_channels_back)),
     (
         _TRANSPOSED,
         Relation("{op} gives the channels of its weight, in each group", again=_made_back),

@@ -6,11 +6,11 @@ from collage_dsl.graph import Form, Graph
 from collage_dsl.graph.types import long_dtype, tensors
 from collage_dsl.language.messages.findings import listed
 from collage_dsl.language.reasoning.always import always_called, operators_at
-from collage_dsl.language.reasoning.pattern_shape import always_there
+from collage_dsl.language.reasoning.pattern_shape import always_bound
 from collage_dsl.rules import (
     Pattern,
 )
-from collage_dsl.rules.condition import And, Compare, Constant, Dtype, Expression, Within
+from collage_dsl.rules.condition import Compare, Constant, Dtype, Expression, Within, all_of
 from collage_dsl.rules.pattern import Reference
 
 
@@ -35,8 +35,7 @@ def _lacks_call(pattern: Pattern, graph: Graph) -> str:
 def _lacks_constant(pattern: Pattern, graph: Graph) -> str:
     if any(node.form in (Form.CONSTANT, Form.LITERAL) for node in graph.nodes):
         return ""
-    results = (pattern.result, *pattern.others)
-    always = always_there(pattern.parameters, pattern.bindings, results)
+    always = always_bound(pattern)
     for parameter in pattern.parameters:
         if parameter.constant and parameter.name in always:
             return f"the graph has no constant, as `{parameter.name}` of `{pattern.name}` must be"
@@ -57,14 +56,12 @@ def _lacks_dtype(pattern: Pattern, graph: Graph) -> str:
 
 def _dtypes(condition: Expression) -> Iterator[tuple[str, ...]]:
     """The dtypes of which some value has to have one, for each part that asks for a dtype."""
-    match condition:
-        case And(left, right):
-            yield from _dtypes(left)
-            yield from _dtypes(right)
-        case Compare("==", Dtype(), Constant(str() as dtype)):
-            yield (dtype,)
-        case Within(Dtype(), Constant(tuple() as dtypes)):
-            yield tuple(map(str, dtypes))
+    for part in all_of(condition):
+        match part:
+            case Compare("==", Dtype(), Constant(str() as dtype)):
+                yield (dtype,)
+            case Within(Dtype(), Constant(tuple() as dtypes)):
+                yield tuple(map(str, dtypes))
 
 
 def _ends_otherwise(pattern: Pattern, graph: Graph, at: str | None) -> str:

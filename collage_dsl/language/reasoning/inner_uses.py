@@ -11,8 +11,8 @@ from collage_dsl.language.reasoning.pattern_shape import references
 from collage_dsl.language.reasoning.relations import Claim, Relation
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Uses
+from collage_dsl.rules.parts import every_operand, inner_operands
 from collage_dsl.rules.pattern import (
-    Anything,
     Call,
     Either,
     FieldOf,
@@ -89,7 +89,7 @@ def use_claims(pattern: Pattern, called: Sequence[Called]) -> Iterator[Claim]:
     """
     if pattern.taps or pattern.others or not all(_is_simple(b.value) for b in pattern.bindings):
         return
-    values = {binding.name: binding.value for binding in pattern.bindings}
+    values = pattern.values
     results = set(_names_of(Reference(pattern.result), values))
     for each in called:
         is_inner = each.result in values and each.result not in results
@@ -115,18 +115,11 @@ def _used(most: int, called: Called, facts: Facts) -> None:
     facts.narrow(Uses(called.result), between(1, most))
 
 
+_LEFT_OUT = (Flat, Either, PatternCall, Repeat, TupleOfEach, PathFrom)
+
+
 def _is_simple(operand: Operand) -> bool:
-    match operand:
-        case Call(operands=operands):
-            return all(map(_is_simple, operands))
-        case TupleOf(fields):
-            return all(map(_is_simple, fields))
-        case FieldOf(inner):
-            return _is_simple(inner)
-        case Flat() | Either() | PatternCall() | Repeat() | TupleOfEach() | PathFrom():
-            return False
-        case Reference() | Anything() | Number() | ListOf():
-            return True
+    return not any(isinstance(one, _LEFT_OUT) for one in every_operand(operand))
 
 
 def _after(called: Called, values: dict[str, Operand]) -> Iterator[Operand]:
@@ -139,29 +132,12 @@ def _after(called: Called, values: dict[str, Operand]) -> Iterator[Operand]:
         before |= inner
     for name, value in values.items():
         if name not in before:
-            yield from _nodes(value)
+            yield from every_operand(value)
 
 
-def _nodes(operand: Operand) -> Iterator[Operand]:
-    """The calls, tuples and projections in `operand`."""
-    match operand:
-        case Call(operands=inner) | TupleOf(inner):
-            yield operand
-            for each in inner:
-                yield from _nodes(each)
-        case FieldOf(of):
-            yield operand
-            yield from _nodes(of)
-
-
-def _uses(node: Operand, called: Called, pattern: Pattern, values: dict[str, Operand]) -> bool:
-    """Whether a node may use the value of a call."""
-    match node:
-        case Call(operands=operands) | TupleOf(operands):
-            return any(_may_be(inner, called, pattern, values) for inner in operands)
-        case FieldOf(inner):
-            return _may_be(inner, called, pattern, values)
-    return False
+def _uses(part: Operand, called: Called, pattern: Pattern, values: dict[str, Operand]) -> bool:
+    """Whether a part of a pattern may use the value of a call."""
+    return any(_may_be(inner, called, pattern, values) for inner in inner_operands(part))
 
 
 def _may_be(operand: Operand, called: Called, pattern: Pattern, values: dict[str, Operand]) -> bool:

@@ -8,34 +8,30 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, count
 from collage_dsl.language.reasoning.extent import Extent, extent
 from collage_dsl.language.reasoning.limit_places import LimitPlaces
-from collage_dsl.language.reasoning.pattern_shape import called
+from collage_dsl.language.reasoning.pattern_shape import written_in_all
 from collage_dsl.language.reasoning.vain_primitives import check_primitives
 from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,
     FusionRule,
     Horizontal,
-    Host,
     InjectiveBranches,
     JoinAnything,
+    Joining,
     KindPair,
     Limits,
     MaxCoalesce,
     OnlyValid,
     OnlyVariants,
-    OpCallByKind,
-    OpPredicate,
     Primitive,
     Tagged,
     Union,
     Vertical,
+    sub_rules,
 )
-from collage_dsl.rules.parts import written_operands
 from collage_dsl.rules.pattern import Anything, PathFrom
 from collage_dsl.rules.rule_functions import default_of, function_of
 from collage_dsl.source import Span
-
-_Joining = CombineByPrimitives | MaxCoalesce | Horizontal | Vertical
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +128,11 @@ def check_siblings(rule: Horizontal, span: Span, findings: Findings) -> None:
 def _takes_only_constants(rule: FusionRule) -> bool:
     match rule:
         case DFPattern(pattern):
-            written = (
-                part for one in (pattern, *called(pattern)) for part in written_operands(one)
-            )
+            written = written_in_all(pattern)
             is_open = any(isinstance(part, Anything | PathFrom) for part in written)
             return not is_open and all(each.constant for each in pattern.parameters)
-        case Tagged(_, inner) | OnlyVariants(inner) | OnlyValid(inner):
-            return _takes_only_constants(inner)
-        case Union(rules):
-            return all(map(_takes_only_constants, rules))
+        case Tagged() | OnlyVariants() | OnlyValid() | Union():
+            return all(map(_takes_only_constants, sub_rules(rule)))
         case _:
             return False
 
@@ -194,23 +186,16 @@ def _check_exits(most: int, exits: int | None, written: LimitPlaces, findings: F
         findings.warning("W0422", written["max_exits"], message, hint)
 
 
-def _joiners(rule: FusionRule) -> Iterator[_Joining]:
+def _joiners(rule: FusionRule) -> Iterator[Joining]:
     """The rules that make candidates larger, and that no other one is around."""
-    match rule:
-        case CombineByPrimitives() | MaxCoalesce() | Horizontal() | Vertical():
-            yield rule
-        case Tagged(_, inner) | OnlyValid(inner) | OnlyVariants(inner):
-            yield from _joiners(inner)
-        case Union(rules):
-            for one in rules:
-                yield from _joiners(one)
-        case OpCallByKind() | DFPattern() | OpPredicate() | Host():
-            pass
-        case _:
-            assert_never(rule)
+    if isinstance(rule, Joining):
+        yield rule
+        return
+    for inner in sub_rules(rule):
+        yield from _joiners(inner)
 
 
-def _larger(rule: _Joining, inner: Extent) -> tuple[int, int]:
+def _larger(rule: Joining, inner: Extent) -> tuple[int, int]:
     """The least number of calls, and the least depth, of what `rule` makes of several calls."""
     match rule:
         case CombineByPrimitives(using=using) if not any(map(_joins_calls, using)):

@@ -1,24 +1,18 @@
 """Compute an upper bound of the operator calls in a match of a pattern."""
 
 from collections.abc import Iterable
-from typing import assert_never
 
 from collage_dsl.rules.flattening import MOST_CALLS
+from collage_dsl.rules.parts import inner_operands
 from collage_dsl.rules.pattern import (
-    Anything,
     Call,
     Either,
-    FieldOf,
     Flat,
-    ListOf,
-    Number,
     Operand,
     PathFrom,
     Pattern,
     PatternCall,
-    Reference,
     Repeat,
-    TupleOf,
     TupleOfEach,
 )
 
@@ -43,20 +37,14 @@ def _calls(operand: Operand) -> int:
             return _calls(call.operands[0]) + most * (_called(call) + _sum(call.operands[1:]))
         case Flat(_, operands):
             return MOST_CALLS + _sum(operands)
-        case TupleOf(fields):
-            return _sum(fields)
         case PathFrom(_, origin, _, most):
             return most + _calls(origin)
         case TupleOfEach(field, _, most):
             return most * _calls(field)
         case Either(choices):
             return max(map(_calls, choices))
-        case FieldOf(of):
-            return _calls(of)
-        case Reference() | Anything() | Number() | ListOf():
-            return 0
         case _:
-            assert_never(operand)
+            return _sum(inner_operands(operand))
 
 
 def _called(call: Call | PatternCall) -> int:

@@ -1,13 +1,13 @@
 """The ranks of images and the sizes of their blocks, which their layouts say."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import inf
 
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.relations import Relation
+from collage_dsl.language.reasoning.relations import Relation, table
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Attr, DimAt, Rank
 
@@ -20,20 +20,6 @@ _OF_IMAGES = {
 
 _RESIZED = frozenset({"image.grid_sample", "image.resize2d", "image.resize3d"})
 """Operators that give an image of the layout that they take."""
-
-
-_BLOCKS = "the blocks of what {op} takes and gives are as large as the layouts say"
-
-
-def layout_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
-    if all(op in _OF_IMAGES for op in ops):
-        said = "{op} takes and gives images, of the ranks of their layouts"
-        yield Relation(said, _images, _layouts)
-        yield Relation(_BLOCKS, again=_blocks)
-    if all(op in _RESIZED for op in ops):
-        said = "{op} takes and gives images of one rank, that of the layout"
-        yield Relation(said, again=_resized)
-        yield Relation(_BLOCKS, again=_resized_blocks)
 
 
 def _images(called: Called, facts: Facts) -> None:
@@ -93,3 +79,19 @@ def layouts_of(called: Called) -> dict[str, Attr]:
 def rank_of_layout(layout: str) -> int:
     """The rank of a layout: 4 for `NCHW`, 5 for `NCHW16c`."""
     return sum(map(str.isalpha, layout))
+
+
+_BLOCKS = "the blocks of what {op} takes and gives are as large as the layouts say"
+
+layout_relations = table(
+    (
+        _OF_IMAGES.keys(),
+        Relation("{op} takes and gives images, of the ranks of their layouts", _images, _layouts),
+    ),
+    (_OF_IMAGES.keys(), Relation(_BLOCKS, again=_blocks)),
+    (
+        _RESIZED,
+        Relation("{op} takes and gives images of one rank, that of the layout", again=_resized),
+    ),
+    (_RESIZED, Relation(_BLOCKS, again=_resized_blocks)),
+)

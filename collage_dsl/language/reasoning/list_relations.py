@@ -1,12 +1,12 @@
 """What the lists in a pattern say of the values that operators take and give."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import inf
 
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.domain import COUNT, between, one_of
 from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.relations import Relation
+from collage_dsl.language.reasoning.relations import Relation, table
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import DimAt, Rank
 from collage_dsl.rules.pattern import OPEN, ListOf
@@ -16,12 +16,6 @@ _GIVE = frozenset({"broadcast_to", "collapse_sum_to", "full", "ones", "reshape",
 
 _LENGTHS = {"image.resize2d": 2, "image.resize3d": 3}
 """The lengths of the operand `size`."""
-
-
-def list_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
-    for holds, relation in _RELATIONS:
-        if all(map(holds, ops)):
-            yield relation
 
 
 def lists_of(called: Called) -> Iterator[tuple[str, str]]:
@@ -80,11 +74,8 @@ def _sized(called: Called, facts: Facts) -> None:
         facts.narrow(DimAt(called.operands[1], axis), COUNT)
 
 
-_RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
+list_relations = table(
     (_takes_lists, Relation("the lists of {op} are written in the program", once=_written)),
-    (_GIVE.__contains__, Relation("{op} gives the shape in its list", once=_gives)),
-    (
-        _LENGTHS.__contains__,
-        Relation("{op} takes a size above 0 for each axis of an image", once=_sized),
-    ),
+    (_GIVE, Relation("{op} gives the shape in its list", once=_gives)),
+    (_LENGTHS.keys(), Relation("{op} takes a size above 0 for each axis of an image", once=_sized)),
 )

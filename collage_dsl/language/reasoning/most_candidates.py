@@ -14,6 +14,7 @@ from collage_dsl.rules import (
     OpPredicate,
     Tagged,
     Union,
+    sub_rules,
 )
 
 
@@ -25,10 +26,8 @@ def most_candidates(rule: FusionRule, graph: Graph) -> float:
             return sum(node.kind in kinds for node in calls)
         case OpPredicate(_, ops):
             return sum(not ops or node.op in ops for node in calls)
-        case Tagged(_, inner) | OnlyValid(inner) | OnlyVariants(inner):
-            return most_candidates(inner, graph)
-        case Union(rules):
-            return sum(most_candidates(inner, graph) for inner in rules)
+        case Tagged() | OnlyValid() | OnlyVariants() | Union():
+            return sum(most_candidates(inner, graph) for inner in sub_rules(rule))
         case DFPattern(pattern):
             return most_matches(pattern, graph)
         case Host():

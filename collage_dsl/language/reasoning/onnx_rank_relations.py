@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from math import inf
 
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.assuming import equate
@@ -10,8 +9,8 @@ from collage_dsl.language.reasoning.domain import one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.onnx_ranks import REDUCTIONS_OF_ONNX
 from collage_dsl.language.reasoning.rank_differences import differ
-from collage_dsl.language.reasoning.rank_relations import same_rank
-from collage_dsl.language.reasoning.relations import Relation
+from collage_dsl.language.reasoning.rank_relations import no_higher, same_rank
+from collage_dsl.language.reasoning.relations import Relation, table
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Calculate, Constant, DimAt, Rank
 
@@ -28,12 +27,7 @@ dimensions come before these.
 
 
 def onnx_rank_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
-    if REDUCTIONS_OF_ONNX.issuperset(ops):
-        yield Relation("{op} keeps the rank if `keepdims` is 1", again=_kept)
-    if set(ops) == {"onnx.Det"}:
-        yield Relation("{op} takes out the last two dimensions", again=_of_matrices)
-    if set(ops) == {"onnx.Squeeze"}:
-        yield Relation("{op} takes out dimensions", again=_at_most)
+    yield from _table(ops)
     if len(ops) == 1 and ops[0] in _BY_LENGTH:
         at, others = _BY_LENGTH[ops[0]]
         name = (operators()[ops[0]].operands or ())[at]
@@ -46,11 +40,7 @@ def _kept(called: Called, facts: Facts) -> None:
     if facts.of(called.attribute("keepdims")).only() == 1:
         same_rank(called, facts)
     else:
-        _at_most(called, facts)
-
-
-def _at_most(called: Called, facts: Facts) -> None:
-    differ(facts, called.operands[0], called.result, 0, inf)
+        no_higher(called, facts)
 
 
 def _of_matrices(called: Called, facts: Facts) -> None:
@@ -68,3 +58,10 @@ def _by_length(at: int, others: int, called: Called, facts: Facts) -> None:
     facts.narrow(Rank(length.of), one_of((1,)))
     if facts.of(length).only() is not None or others not in facts.of(rank):
         equate(facts, rank, Calculate("+", length, Constant(others)))
+
+
+_table = table(
+    (REDUCTIONS_OF_ONNX, Relation("{op} keeps the rank if `keepdims` is 1", again=_kept)),
+    ({"onnx.Det"}, Relation("{op} takes out the last two dimensions", again=_of_matrices)),
+    ({"onnx.Squeeze"}, Relation("{op} takes out dimensions", again=no_higher)),
+)

@@ -1,6 +1,6 @@
 """How the shapes of the operands of one call go together."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import inf
 
 from collage_dsl.language.inference.einsum import OPEN, subscripts_of
@@ -9,15 +9,9 @@ from collage_dsl.language.reasoning.domain import between, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_values import asked_list
 from collage_dsl.language.reasoning.rank_differences import differ
-from collage_dsl.language.reasoning.relations import Relation
+from collage_dsl.language.reasoning.relations import Relation, table
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import DimAt, Rank
-
-
-def operand_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
-    for of, relation in _RELATIONS:
-        if all(op in of for op in ops):
-            yield relation
 
 
 def _of_one_shape(*places: int) -> Callable[[Called, Facts], None]:
@@ -108,48 +102,42 @@ def _by_subscripts(called: Called, facts: Facts) -> None:
         facts.narrow(Rank(name), between(least, inf if OPEN in letters else least))
 
 
-_RELATIONS: tuple[tuple[frozenset[str], Relation], ...] = (
+operand_relations = table(
+    ({"ewise_fma"}, Relation("{op} takes tensors of one shape", once=_of_one_shape(0, 1, 2))),
     (
-        frozenset({"ewise_fma"}),
-        Relation("{op} takes tensors of one shape", once=_of_one_shape(0, 1, 2)),
-    ),
-    (
-        frozenset({"nn.cross_entropy_with_logits"}),
+        {"nn.cross_entropy_with_logits"},
         Relation("{op} takes a label for each prediction", once=_of_one_shape(0, 1)),
     ),
     (
-        frozenset({"scatter_elements"}),
+        {"scatter_elements"},
         Relation("{op} takes a place for each element", once=_of_one_shape(1, 2)),
     ),
     (
-        frozenset({"gather_elements", "scatter_elements"}),
+        {"gather_elements", "scatter_elements"},
         Relation("{op} takes indices of the rank of the data", once=_same_rank),
     ),
     (
-        frozenset({"reverse_sequence"}),
+        {"reverse_sequence"},
         Relation("{op} takes a length for each element along `batch_axis`", again=_reversed),
     ),
     (
-        frozenset({"scatter_nd"}),
-        Relation(
-            "a row of the indices of {op} names dimensions of the data",
-            again=_scattered,
-        ),
+        {"scatter_nd"},
+        Relation("a row of the indices of {op} names dimensions of the data", again=_scattered),
     ),
     (
-        frozenset({"nn.nll_loss"}),
+        {"nn.nll_loss"},
         Relation("{op} takes a target for each prediction, and gives their loss", again=_lost),
     ),
     (
-        frozenset({"vision.roi_align", "vision.roi_pool"}),
+        {"vision.roi_align", "vision.roi_pool"},
         Relation("{op} takes 5 numbers for each region", once=_of_regions),
     ),
     (
-        frozenset({"image.affine_grid"}),
+        {"image.affine_grid"},
         Relation("{op} takes a matrix with a row for each axis of the size", again=_on_grid),
     ),
     (
-        frozenset({"einsum"}),
+        {"einsum"},
         Relation("{op} has a dimension for each letter of `subscripts`", again=_by_subscripts),
     ),
 )

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from math import inf
 
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import operators
@@ -17,7 +16,7 @@ from collage_dsl.language.reasoning.domain import one_of
 from collage_dsl.language.reasoning.dtype_relations import given_dtypes
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.rank_differences import differ
-from collage_dsl.language.reasoning.rank_relations import REDUCTIONS
+from collage_dsl.language.reasoning.rank_relations import REDUCTIONS, no_higher, no_lower
 from collage_dsl.language.reasoning.relations import (
     Claim,
     Relation,
@@ -96,14 +95,6 @@ def _same_rank(called: Called, facts: Facts) -> None:
     differ(facts, called.result, called.operands[0], 0, 0)
 
 
-def _no_lower(called: Called, facts: Facts) -> None:
-    differ(facts, called.result, called.operands[0], 0, inf)
-
-
-def _no_higher(called: Called, facts: Facts) -> None:
-    differ(facts, called.operands[0], called.result, 0, inf)
-
-
 def _same_dtype(called: Called, facts: Facts) -> None:
     facts.equal(Dtype(called.result), Dtype(called.operands[0]))
 
@@ -125,6 +116,6 @@ _DTYPE_UNLESS_BOOL = Relation(
 )
 _SHAPE = Relation("a path of {op} keeps the shape", once=_same_shape)
 _RANK = Relation("a path of {op} keeps the rank", once=_same_rank)
-_NO_LOWER = Relation("a path of {op} gives the same rank or a higher one", again=_no_lower)
+_NO_LOWER = Relation("a path of {op} gives the same rank or a higher one", again=no_lower)
 _BROADCAST = Relation("a path of {op} keeps dimensions that are not 1", again=broadcast_to)
-_NO_HIGHER = Relation("a path of {op} gives the same rank or a lower one", again=_no_higher)
+_NO_HIGHER = Relation("a path of {op} gives the same rank or a lower one", again=no_higher)

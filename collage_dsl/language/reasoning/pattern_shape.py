@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache, reduce
+from itertools import chain
 from operator import and_, or_
 from typing import assert_never
 
-from collage_dsl.rules.parts import inner_operands
+from collage_dsl.rules.parts import every_operand, inner_operands, written_operands
 from collage_dsl.rules.pattern import (
     Anything,
     Binding,
@@ -30,19 +31,7 @@ from collage_dsl.rules.pattern import (
 
 def references(operand: Operand) -> frozenset[str]:
     """The names in `operand`."""
-    match operand:
-        case Reference(name):
-            return frozenset({name})
-        case Call(operands=inner) | PatternCall(operands=inner) | Flat(operands=inner):
-            return frozenset().union(*map(references, inner))
-        case TupleOf(inner) | Either(inner):
-            return frozenset().union(*map(references, inner))
-        case FieldOf(inner) | Repeat(inner) | TupleOfEach(inner) | PathFrom(_, inner):
-            return references(inner)
-        case Anything() | Number() | ListOf():
-            return frozenset()
-        case _:
-            assert_never(operand)
+    return frozenset(one.name for one in every_operand(operand) if isinstance(one, Reference))
 
 
 def required(operand: Operand, known: Callable[[str], int]) -> int:
@@ -59,18 +48,12 @@ def required(operand: Operand, known: Callable[[str], int]) -> int:
         case PatternCall(pattern, operands, optional):
             present = _required_inside(pattern, [required(inner, known) for inner in operands])
             return present & required(operands[0], known) if optional else present
-        case TupleOf(fields) | Flat(_, fields):
-            needed = fields
-        case FieldOf(inner) | TupleOfEach(inner) | PathFrom(_, inner):
-            needed = (inner,)
         case Repeat(call, least):
             needed = (call if least else replace(call, optional=True),)
         case Either(choices):
             return reduce(and_, (required(choice, known) for choice in choices))
-        case Anything() | Number() | ListOf():
-            needed = ()
         case _:
-            assert_never(operand)
+            needed = inner_operands(operand)
     return reduce(or_, (required(inner, known) for inner in needed), 0)
 
 
@@ -88,11 +71,16 @@ def always_there(
     return frozenset(name for name, bit in bits.items() if found & bit)
 
 
+def always_bound(pattern: Pattern) -> frozenset[str]:
+    """The names that every match of `pattern` binds."""
+    return always_there(pattern.parameters, pattern.bindings, pattern.results)
+
+
 def may_be_there(pattern: Pattern) -> frozenset[str]:
     """The names that some match of `pattern` may bind."""
-    values = {binding.name: binding.value for binding in pattern.bindings}
+    values = pattern.values
     found: set[str] = set()
-    waiting = [pattern.result, *pattern.others]
+    waiting = [*pattern.results]
     while waiting:
         name = waiting.pop()
         if name not in found:
@@ -112,8 +100,8 @@ def _required_inside(pattern: Pattern, given: list[int]) -> int:
 
 def result_calls(pattern: Pattern) -> Iterator[Call]:
     """The operator calls in `pattern` whose values are its results wherever they match."""
-    values = {binding.name: binding.value for binding in pattern.bindings}
-    waiting: list[Operand] = [Reference(name) for name in (pattern.result, *pattern.others)]
+    values = pattern.values
+    waiting: list[Operand] = [Reference(name) for name in pattern.results]
     while waiting:
         match waiting.pop():
             case Reference(name) if name in values:
@@ -126,53 +114,30 @@ def result_calls(pattern: Pattern) -> Iterator[Call]:
 
 def calls(operand: Operand) -> Iterator[Call]:
     """The operator calls in `operand`, without those inside the patterns that it calls."""
-    match operand:
-        case Call(operands=operands) | PatternCall(operands=operands):
-            if isinstance(operand, Call):
-                yield operand
-            for inner in operands:
-                yield from calls(inner)
-        case TupleOf(fields) | Either(fields) | Flat(_, fields):
-            for inner in fields:
-                yield from calls(inner)
-        case FieldOf(inner) | Repeat(inner) | TupleOfEach(inner) | PathFrom(_, inner):
-            yield from calls(inner)
-        case Reference() | Anything() | Number() | ListOf():
-            pass
-        case _:
-            assert_never(operand)
+    return (one for one in every_operand(operand) if isinstance(one, Call))
 
 
 def called(pattern: Pattern) -> Iterator[Pattern]:
     """The patterns that `pattern` calls, each before its callers; some several times."""
     for binding in pattern.bindings:
-        yield from _called(binding.value)
+        for call in pattern_calls(binding.value):
+            yield from called(call.pattern)
+            yield call.pattern
 
 
-def _called(operand: Operand) -> Iterator[Pattern]:
-    match operand:
-        case PatternCall(pattern, operands):
-            yield from called(pattern)
-            yield pattern
-            for inner in operands:
-                yield from _called(inner)
-        case Call(_, operands) | Flat(_, operands) | TupleOf(operands) | Either(operands):
-            for inner in operands:
-                yield from _called(inner)
-        case FieldOf(inner) | Repeat(inner) | TupleOfEach(inner) | PathFrom(_, inner):
-            yield from _called(inner)
-        case Reference() | Anything() | Number() | ListOf():
-            pass
-        case _:
-            assert_never(operand)
+def with_called(pattern: Pattern) -> tuple[Pattern, ...]:
+    """`pattern`, and the patterns that it calls; some several times."""
+    return (pattern, *called(pattern))
+
+
+def written_in_all(pattern: Pattern) -> Iterator[Operand]:
+    """What is written in `pattern` and in the patterns that it calls."""
+    return chain.from_iterable(map(written_operands, with_called(pattern)))
 
 
 def pattern_calls(operand: Operand) -> Iterator[PatternCall]:
     """The calls of patterns that are written in `operand`."""
-    if isinstance(operand, PatternCall):
-        yield operand
-    for inner in inner_operands(operand):
-        yield from pattern_calls(inner)
+    return (one for one in every_operand(operand) if isinstance(one, PatternCall))
 
 
 def depth(operand: Operand, depths: Mapping[str, int], of: Mapping[int, int]) -> int:
@@ -184,48 +149,32 @@ def depth(operand: Operand, depths: Mapping[str, int], of: Mapping[int, int]) ->
     match operand:
         case Reference(name):
             return depths.get(name, 0)
-        case Call(operands=operands) | Flat(operands=operands):
-            return 1 + max((depth(inner, depths, of) for inner in operands), default=0)
-        case PatternCall(pattern, operands):
-            above = max((depth(inner, depths, of) for inner in operands), default=0)
-            return 1 + of[id(pattern)] + above
-        case TupleOf(fields):
-            return 1 + max(depth(inner, depths, of) for inner in fields)
-        case PathFrom(_, inner):  # matched without recursion
-            return 1 + depth(inner, depths, of)
-        case FieldOf(inner) | TupleOfEach(inner):
-            return 1 + depth(inner, depths, of)
+        case Anything() | Number() | ListOf():
+            return 0
         case Repeat(call, _, most):
             base = depth(call.operands[0], depths, of)
             return base + most * (depth(call, depths, of) - base)
-        case Either(choices):
-            return 1 + max(depth(choice, depths, of) for choice in choices)
-        case Anything() | Number() | ListOf():
-            return 0
-        case _:
-            assert_never(operand)
+        case _:  # a path is matched without recursion
+            own = 1 + of[id(operand.pattern)] if isinstance(operand, PatternCall) else 1
+            inner = (depth(one, depths, of) for one in inner_operands(operand))
+            return own + max(inner, default=0)
 
 
 def size(operand: Operand, of: Mapping[int, int]) -> int:
     """The number of calls in `operand`, including those of the patterns it calls."""
+    inside = sum(size(inner, of) for inner in inner_operands(operand))
     match operand:
-        case Call(operands=operands) | Flat(operands=operands):
-            return 1 + sum(size(inner, of) for inner in operands)
-        case PatternCall(pattern, operands):
-            return 1 + of[id(pattern)] + sum(size(inner, of) for inner in operands)
-        case TupleOf(fields):
-            return 1 + sum(size(inner, of) for inner in fields)
-        case FieldOf(inner):
-            return 1 + size(inner, of)
-        case Repeat(call, _, most):
-            return most * size(call, of)
-        case PathFrom(_, inner, _, most):
-            return most + size(inner, of)
-        case TupleOfEach(inner, _, most):
-            return 1 + most * size(inner, of)
-        case Either(choices):
-            return sum(size(choice, of) for choice in choices)
-        case Reference() | Anything() | Number() | ListOf():
-            return 0
+        case PatternCall(pattern):
+            return 1 + of[id(pattern)] + inside
+        case Call() | Flat() | TupleOf() | FieldOf():
+            return 1 + inside
+        case PathFrom(most=most):
+            return most + inside
+        case Repeat(most=most):
+            return most * inside
+        case TupleOfEach(most=most):
+            return 1 + most * inside
+        case Either() | Reference() | Anything() | Number() | ListOf():
+            return inside
         case _:
             assert_never(operand)

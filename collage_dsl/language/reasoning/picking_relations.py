@@ -1,6 +1,6 @@
 """The dimensions of what is taken, repeated or ranked, where ranks may be unknown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import inf
 
 from collage_dsl.language.reasoning.assuming import equate
@@ -9,14 +9,9 @@ from collage_dsl.language.reasoning.dimension_relations import MOST_AXES
 from collage_dsl.language.reasoning.domain import between, divided_by, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_values import asked_list, is_none
-from collage_dsl.language.reasoning.relations import Relation
+from collage_dsl.language.reasoning.relations import Relation, table
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Calculate, Constant, DimAt, Rank, Size
-
-
-def picking_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
-    if len(set(ops)) == 1 and (relation := _RELATIONS.get(ops[0])):
-        yield relation
 
 
 def _taken(called: Called, facts: Facts) -> None:
@@ -134,18 +129,26 @@ def _shuffled(called: Called, facts: Facts) -> None:
     equate(facts, DimAt(called.operands[0], -3), left)
 
 
-_RELATIONS = {
-    "gather_elements": Relation("{op} gives the shape of the indices", once=_gathered),
-    "meshgrid": Relation("{op} gives a dimension for each vector that it takes", once=_meshed),
-    "onnx.GatherElements": Relation("{op} gives the shape of the indices", once=_gathered),
-    "nn.pixel_shuffle": Relation(
-        "{op} makes rows and columns of channels, as `upscale_factor` says", again=_shuffled
+picking_relations = table(
+    (
+        {"gather_elements", "onnx.GatherElements"},
+        Relation("{op} gives the shape of the indices", once=_gathered),
     ),
-    "take": Relation(
-        "{op} keeps the dimensions of the indices, and those of the data beside the axis",
-        again=_taken,
+    ({"meshgrid"}, Relation("{op} gives a dimension for each vector that it takes", once=_meshed)),
+    (
+        {"nn.pixel_shuffle"},
+        Relation(
+            "{op} makes rows and columns of channels, as `upscale_factor` says", again=_shuffled
+        ),
     ),
-    "repeat": Relation("{op} repeats each element along the axis", again=_repeated),
-    "tile": Relation("{op} repeats the last dimensions as `repeats` says", again=_tiled),
-    "topk": Relation("{op} gives `k` elements along the axis, or fewer", again=_ranked),
-}
+    (
+        {"take"},
+        Relation(
+            "{op} keeps the dimensions of the indices, and those of the data beside the axis",
+            again=_taken,
+        ),
+    ),
+    ({"repeat"}, Relation("{op} repeats each element along the axis", again=_repeated)),
+    ({"tile"}, Relation("{op} repeats the last dimensions as `repeats` says", again=_tiled)),
+    ({"topk"}, Relation("{op} gives `k` elements along the axis, or fewer", again=_ranked)),
+)

@@ -260,16 +260,6 @@ def size_of(expression: Expression) -> int:
             return 1 + sum(map(size_of, parts(expression)))
 
 
-def parts_of(expression: Expression) -> Iterator[Expression]:
-    """The parts that `expression` joins by `and`."""
-    match expression:
-        case And(left, right):
-            yield from parts_of(left)
-            yield from parts_of(right)
-        case _:
-            yield expression
-
-
 def written_parts(
     expression: Expression, written: ast.Expression, by: Literal["and", "or"] = "and"
 ) -> Iterator[tuple[Expression, ast.Expression]]:

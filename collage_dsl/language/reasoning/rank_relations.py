@@ -1,6 +1,6 @@
 """The ranks of what operators take and give."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from math import inf
 
@@ -27,7 +27,7 @@ from collage_dsl.language.reasoning.onnx_ranks import (
 )
 from collage_dsl.language.reasoning.product_ranks import product_rank
 from collage_dsl.language.reasoning.rank_differences import differ
-from collage_dsl.language.reasoning.relations import Apply, Relation, broadcasts
+from collage_dsl.language.reasoning.relations import Apply, Relation, broadcasts, table
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Has, Rank
 
@@ -102,9 +102,7 @@ _SAME_RANK_ALONG_AXIS = frozenset({"cumprod", "cumsum", "onnx.Compress", "repeat
 
 
 def rank_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
-    for holds, relation in _RELATIONS:
-        if all(map(holds, ops)):
-            yield relation
+    yield from _table(ops)
     if all(op in _TAKES for op in ops):
         yield Relation(f"{{op}} takes {_said_of_ranks(ops[0])}", once=_taken)
     if all(op in _FIXED for op in ops):
@@ -180,8 +178,13 @@ def _listed_without_axis(called: Called, facts: Facts) -> None:
             facts.narrow(Rank(name), one_of((1,)))
 
 
-def _at_least(called: Called, facts: Facts) -> None:
+def no_lower(called: Called, facts: Facts) -> None:
+    """Add that the result has the rank of the first operand, or a higher one."""
     differ(facts, called.result, called.operands[0], 0, inf)
+
+
+def no_higher(called: Called, facts: Facts) -> None:
+    differ(facts, called.operands[0], called.result, 0, inf)
 
 
 def _one_more(called: Called, facts: Facts) -> None:
@@ -281,38 +284,35 @@ def _again(says: str, apply: Apply, *, if_absent: bool = False) -> Relation:
     return Relation(says, again=apply, if_absent=if_absent)
 
 
-_RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
-    (_SAME_RANK.__contains__, Relation("{op} keeps the rank", once=same_rank)),
+_table = table(
+    (_SAME_RANK, Relation("{op} keeps the rank", once=same_rank)),
+    (_BY_CHANNEL, Relation("the weights of {op} have one dimension", once=_listed_weights)),
     (
-        _BY_CHANNEL.__contains__,
-        Relation("the weights of {op} have one dimension", once=_listed_weights),
-    ),
-    (
-        {"nn.layer_norm", "nn.rms_norm"}.__contains__,
+        {"nn.layer_norm", "nn.rms_norm"},
         _again("the weights of {op} have a dimension for each of `axes`", _weights_by_axis),
     ),
     (
-        _SAME_RANK_ALONG_AXIS.__contains__,
+        _SAME_RANK_ALONG_AXIS,
         _again("{op} keeps the rank along an `axis`, else gives rank 1", _same_rank_along_axis),
     ),
     (
-        {"concat", "take"}.__contains__,
+        {"concat", "take"},
         _again("{op} takes data of rank 1, if there is no `axis`", _listed_without_axis),
     ),
     (
-        {"broadcast_to", "onnx.Expand", "onnx.Unsqueeze", "tile"}.__contains__,
-        _again("{op} gives a value of the same rank or a higher one", _at_least),
+        {"broadcast_to", "onnx.Expand", "onnx.Unsqueeze", "tile"},
+        _again("{op} gives a value of the same rank or a higher one", no_lower),
     ),
-    ({"one_hot", "onnx.OneHot", "stack"}.__contains__, _again("{op} adds a dimension", _one_more)),
-    ({"expand_dims"}.__contains__, _again("{op} adds the dimensions in `axis`", _expanded)),
-    ({"full"}.__contains__, Relation("{op} takes a number to fill in, of rank 0", once=_filled)),
-    ({"squeeze"}.__contains__, _again("{op} takes out dimensions in `axis`", _squeezed)),
+    ({"one_hot", "onnx.OneHot", "stack"}, _again("{op} adds a dimension", _one_more)),
+    ({"expand_dims"}, _again("{op} adds the dimensions in `axis`", _expanded)),
+    ({"full"}, Relation("{op} takes a number to fill in, of rank 0", once=_filled)),
+    ({"squeeze"}, _again("{op} takes out dimensions in `axis`", _squeezed)),
     (
-        REDUCTIONS.__contains__,
+        REDUCTIONS,
         _again("{op} takes out the dimensions that `axis` names, unless `keepdims`", _reduced),
     ),
     (
-        REDUCTIONS.__contains__,
+        REDUCTIONS,
         _again(
             "{op} gives a value of rank 0 if there is no `axis`, unless `keepdims`", _reduced_to_one
         ),
@@ -327,11 +327,11 @@ _RELATIONS: tuple[tuple[Callable[[str], bool], Relation], ...] = (
         ),
     ),
     (
-        {"matmul", *PRODUCTS_IN_ONNX}.__contains__,
+        {"matmul", *PRODUCTS_IN_ONNX},
         _again("{op} gives the larger rank, or one less where an operand has rank 1", product_rank),
     ),
     (
-        {"onnx.Gather", "take"}.__contains__,
+        {"onnx.Gather", "take"},
         _again("{op} puts the dimensions of the indices in the place of one", _taken_rank),
     ),
 )

@@ -6,6 +6,7 @@ of a pattern; contradictions.py looks for conditions that they exclude.
 """
 
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -80,6 +81,21 @@ def claims(called: Called, all_relations: tuple[Relations, ...]) -> Iterator[Cla
                 yield Claim(relation, called)
 
 
+Row = tuple[AbstractSet[str] | Callable[[str], bool], Relation]
+"""Operators, or what holds of them, and a relation that holds for a call of any of them."""
+
+
+def table(*rows: Row) -> Relations:
+    """The relations of the rows that all operators of a call belong to."""
+
+    def relations(ops: tuple[str, ...]) -> Iterator[Relation]:
+        for row, relation in rows:
+            if all(map(row if callable(row) else row.__contains__, ops)):
+                yield relation
+
+    return relations
+
+
 @lru_cache(1024)
 def relations_of(
     ops: tuple[str, ...], all_relations: tuple[Relations, ...]
@@ -99,7 +115,7 @@ _LIKE_FIRST = frozenset(
     {"argsort", "bucketize", "ewise_fma", "flip", "index_put", "nn.group_norm"}
     | {"nn.instance_norm", "nn.layer_norm", "nn.log_softmax", "nn.prelu", "nn.rms_norm"}
     | {"nn.softmax", "quantize", "dequantize", "reverse_sequence", "scatter_elements", "scatter_nd"}
-    | {"slice_scatter", "sort", "tril", "triu"}
+    | {"slice_scatter", "sort"}
     | {"onnx.BatchNormalization", "onnx.GroupNormalization", "onnx.RotaryEmbedding"}
     | {f"com.microsoft.{sort}Gelu" for sort in ("", "Bias", "Fast", "Quick")}
     | {"com.microsoft.GroupNorm", "com.microsoft.Inverse", "com.microsoft.RotaryEmbedding"}

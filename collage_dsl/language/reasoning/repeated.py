@@ -7,7 +7,7 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings
-from collage_dsl.language.reasoning.pattern_shape import called, calls
+from collage_dsl.language.reasoning.pattern_shape import calls, with_called, written_in_all
 from collage_dsl.language.reasoning.single_calls import is_single_call
 from collage_dsl.language.reasoning.subsumption import subsumes
 from collage_dsl.rules import (
@@ -21,7 +21,6 @@ from collage_dsl.rules import (
     Tagged,
     Union,
 )
-from collage_dsl.rules.parts import written_operands
 from collage_dsl.rules.pattern import Call, PathFrom
 from collage_dsl.source import Span
 
@@ -115,11 +114,10 @@ def _is_call_of(pattern: Pattern, kinds: Collection[Kind]) -> bool:
     found = operators()
     return (
         is_single_call(pattern)
-        and not any(each.constant for one in (pattern, *called(pattern)) for each in one.parameters)
+        and not any(each.constant for one in with_called(pattern) for each in one.parameters)
         and all(
             set(call.kinds).union(*(found[op].kinds for op in call.ops)) <= set(kinds)
-            for one in (pattern, *called(pattern))
-            for call in written_operands(one)
+            for call in written_in_all(pattern)
             if isinstance(call, Call | PathFrom)
         )
     )

@@ -5,7 +5,7 @@ from typing import assert_never
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.reasoning.largest import largest
 from collage_dsl.language.reasoning.limit_places import LimitPlaces
-from collage_dsl.language.reasoning.pattern_shape import called
+from collage_dsl.language.reasoning.pattern_shape import written_in_all
 from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,
@@ -22,8 +22,8 @@ from collage_dsl.rules import (
     Tagged,
     Union,
     Vertical,
+    sub_rules,
 )
-from collage_dsl.rules.parts import written_operands
 from collage_dsl.rules.pattern import FieldOf, TupleOf, TupleOfEach
 
 
@@ -49,10 +49,8 @@ def _is_of_single_calls(rule: FusionRule) -> bool:
             return True
         case DFPattern(pattern):
             return is_single_call(pattern)
-        case Tagged(_, inner) | OnlyValid(inner) | OnlyVariants(inner):
-            return _is_of_single_calls(inner)
-        case Union(rules):
-            return all(map(_is_of_single_calls, rules))
+        case Tagged() | OnlyValid() | OnlyVariants() | Union():
+            return all(map(_is_of_single_calls, sub_rules(rule)))
         case CombineByPrimitives() | MaxCoalesce() | Horizontal() | Vertical() | Host():
             return False
         case _:
@@ -61,6 +59,6 @@ def _is_of_single_calls(rule: FusionRule) -> bool:
 
 def is_single_call(pattern: Pattern) -> bool:
     """Whether each match of `pattern` is one call, without tuples and their fields."""
-    operands = [one for each in (pattern, *called(pattern)) for one in written_operands(each)]
-    has_tuples = any(isinstance(one, FieldOf | TupleOf | TupleOfEach) for one in operands)
+    tuples = (FieldOf, TupleOf, TupleOfEach)
+    has_tuples = any(isinstance(one, tuples) for one in written_in_all(pattern))
     return largest(pattern) == 1 and not has_tuples

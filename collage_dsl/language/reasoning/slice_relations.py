@@ -1,6 +1,5 @@
 """The ranks and dimensions of slices, and of what they are cut from or put into."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 from math import inf
 
@@ -12,14 +11,9 @@ from collage_dsl.language.reasoning.axis_relations import at_least, beside
 from collage_dsl.language.reasoning.domain import Values, between, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_values import asked_list
-from collage_dsl.language.reasoning.relations import Relation
+from collage_dsl.language.reasoning.relations import Relation, table
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Calculate, Constant, DimAt, Rank
-
-
-def slice_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
-    if len(set(ops)) == 1:
-        yield from _RELATIONS.get(ops[0], ())
 
 
 def _sliced(called: Called, facts: Facts) -> None:
@@ -135,16 +129,24 @@ def _replaced(called: Called, facts: Facts) -> None:
         facts.narrow(DimAt(given, axis[0]), one_of((length,)))
 
 
-_RELATIONS = {
-    "strided_slice": (
+slice_relations = table(
+    (
+        {"strided_slice"},
         Relation("the lists of {op} have an item for each axis that is cut", again=_sliced),
+    ),
+    (
+        {"strided_slice"},
         Relation(
             "{op} cuts dimensions of what it takes, with steps that are not 0", again=_within_rank
         ),
+    ),
+    (
+        {"strided_slice"},
         Relation("{op} keeps the other dimensions, and cuts no more than is asked", again=_cut),
     ),
-    "dynamic_strided_slice": (
+    (
+        {"dynamic_strided_slice"},
         Relation("{op} takes lists with a number for each dimension", once=_bounded),
     ),
-    "slice_scatter": (Relation("{op} takes the shape that it replaces", again=_replaced),),
-}
+    ({"slice_scatter"}, Relation("{op} takes the shape that it replaces", again=_replaced)),
+)

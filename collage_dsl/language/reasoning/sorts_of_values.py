@@ -11,14 +11,13 @@ from collage_dsl.graph.operators import Operator, Taken, operators
 from collage_dsl.language.reasoning.kinds_of_calls import of_kinds
 from collage_dsl.language.reasoning.pattern_shape import always_there
 from collage_dsl.rules.condition import (
-    And,
     Attr,
     Compare,
     Constant,
-    Expression,
     Rank,
     Value,
     Within,
+    all_of,
 )
 from collage_dsl.rules.pattern import (
     Anything,
@@ -157,7 +156,7 @@ class Sorts:
         """What parameters must be, because they are constants or because of their uses."""
         parameters, bindings = self.pattern.parameters, self.pattern.bindings
         always = always_there(parameters, bindings, (self.pattern.result,))
-        results = (self.pattern.result, *self.pattern.others)
+        results = self.pattern.results
         sure: dict[str, Sort] = {}
         uses: dict[str, list[Sort]] = {result: [None] for result in results}
         for binding in reversed(bindings):
@@ -375,13 +374,3 @@ def asked_values(call: Call, attribute: str) -> tuple[Value, ...]:
                 case Within(Attr(name), Constant(tuple() as values)) if name == attribute:
                     return values
     return ()
-
-
-def all_of(condition: Expression) -> Iterator[Expression]:
-    """The parts that `condition` joins by `and`."""
-    match condition:
-        case And(left, right):
-            yield from all_of(left)
-            yield from all_of(right)
-        case _:
-            yield condition

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count, islice, product
 from typing import assert_never
 
-from collage_dsl.language.reasoning.pattern_shape import always_there, may_be_there
+from collage_dsl.language.reasoning.pattern_shape import always_bound, may_be_there
 from collage_dsl.language.reasoning.terms import renamed
 from collage_dsl.rules.condition import (
     And,
@@ -15,6 +16,7 @@ from collage_dsl.rules.condition import (
     Not,
     Or,
     Where,
+    all_of,
     rebuilt,
 )
 from collage_dsl.rules.pattern import (
@@ -67,25 +69,15 @@ def subsumes(larger: Pattern, smaller: Pattern) -> bool:
 def form(pattern: Pattern) -> Form:
     """The pattern in a form that does not depend on its names."""
     numbering = _Numbering(pattern)
-    shape = tuple(numbering.name(n) for n in (pattern.result, *pattern.others))
+    shape = tuple(numbering.name(n) for n in pattern.results)
     demands = [
         part
         for where in pattern.conditions
-        for part in _parts(numbering.demand(where.condition))
+        for part in all_of(numbering.demand(where.condition))
         if part != Constant(True)
     ]
     anchor = numbering.number(pattern.anchor)
     return Form((*shape, pattern.taps, anchor), frozenset((*demands, *numbering.attributes)))
-
-
-def _parts(condition: Expression) -> Iterator[Expression]:
-    """The parts that `condition` joins by `and`."""
-    match condition:
-        case And(left, right):
-            yield from _parts(left)
-            yield from _parts(right)
-        case _:
-            yield condition
 
 
 class _Numbering:
@@ -93,7 +85,7 @@ class _Numbering:
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
-        self.values = {binding.name: binding.value for binding in pattern.bindings}
+        self.values = pattern.values
         self.numbers: dict[str, int] = {}
         self.attributes: list[object] = []
         self.calls = count()
@@ -130,7 +122,7 @@ class _Numbering:
                 self.attributes += [
                     (number, part)
                     for where in attributes
-                    for part in _parts(self.demand(where.condition))
+                    for part in all_of(self.demand(where.condition))
                 ]
                 modifiers = (operand.optional, operand.ordered, operand.shared)
                 return Call, frozenset(operand.names), modifiers, found
@@ -200,7 +192,7 @@ def _with(pattern: Pattern, choices: Mapping[str, bool | None]) -> Pattern:
     bindings = tuple(_chosen(binding, choices.get(binding.name)) for binding in pattern.bindings)
     left = replace(pattern, bindings=bindings)
     present = may_be_there(left)
-    sure = always_there(left.parameters, left.bindings, (left.result, *left.others))
+    sure = always_bound(left)
     conditions = tuple(
         Where(_given(where.condition, present, sure)) for where in pattern.conditions
     )
@@ -222,10 +214,5 @@ def _given(condition: Expression, present: frozenset[str], sure: frozenset[str])
             return Constant(False)
         case Has(of) if of in sure:
             return Constant(True)
-        case Not(inner):
-            return Not(_given(inner, present, sure))
-        case And(left, right) | Or(left, right):
-            first, second = (_given(side, present, sure) for side in (left, right))
-            return replace(condition, left=first, right=second)
         case _:
-            return condition
+            return rebuilt(condition, partial(_given, present=present, sure=sure))

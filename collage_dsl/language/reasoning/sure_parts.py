@@ -65,7 +65,7 @@ def ways(pattern: Pattern) -> Iterator[Part]:
     choosing = _Choosing()
     while True:
         frame = _Frame(pattern, {}, choosing)
-        yield Part(operands=tuple(map(frame.named, (pattern.result, *pattern.others))))
+        yield Part(operands=tuple(map(frame.named, pattern.results)))
         if not choosing.turn():
             return
 
@@ -130,7 +130,7 @@ class _Frame:
     values: Mapping[str, Operand] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.values = {binding.name: binding.value for binding in self.pattern.bindings}
+        self.values = self.pattern.values
 
     def named(self, name: str) -> Part:
         if name not in self.found:

@@ -18,6 +18,7 @@ from collage_dsl.rules import (
     OpPredicate,
     Tagged,
     Union,
+    sub_rules,
 )
 from collage_dsl.rules.rule_functions import function_of
 
@@ -64,11 +65,9 @@ def _excluding(least: int, most: int) -> tuple[str, str]:
 def _parts(rule: FusionRule) -> Iterator[FusionRule]:
     """The rules whose candidates `rule` proposes as they are."""
     match rule:
-        case Tagged(_, inner) | OnlyVariants(inner):
-            yield from _parts(inner)
-        case Union(rules):
-            for one in rules:
-                yield from _parts(one)
+        case Tagged() | OnlyVariants() | Union():
+            for inner in sub_rules(rule):
+                yield from _parts(inner)
         case _:
             yield rule
 

@@ -8,7 +8,7 @@ from collage_dsl.language.messages.findings import Findings, listed, quoted
 from collage_dsl.language.messages.hints import Hint, write
 from collage_dsl.language.reasoning.absence import can_hold
 from collage_dsl.language.reasoning.path_sorts import check_path
-from collage_dsl.language.reasoning.pattern_shape import always_there
+from collage_dsl.language.reasoning.pattern_shape import always_bound
 from collage_dsl.language.reasoning.sorts_of_values import (
     List,
     Shape,
@@ -16,7 +16,6 @@ from collage_dsl.language.reasoning.sorts_of_values import (
     Sorts,
     Tensor,
     Tuple,
-    all_of,
     gives_no_tuple,
     refused_by_kinds,
 )
@@ -30,8 +29,9 @@ from collage_dsl.rules.condition import (
     Size,
     Uses,
     Where,
+    all_of,
+    every_part,
     names,
-    parts,
 )
 from collage_dsl.rules.condition import Expression as Condition
 from collage_dsl.rules.pattern import (
@@ -66,8 +66,7 @@ def check_tuples(
         return
     checker = _Checker(Sorts.of_pattern(pattern, known), findings)
     values = {s.name.text: s.value for s in written.statements if isinstance(s, ast.Binding)}
-    results = (pattern.result, *pattern.others)
-    always = always_there(pattern.parameters, pattern.bindings, results)
+    always = always_bound(pattern)
     for binding in pattern.bindings:
         if binding.name in values:  # lists get names of their own
             checker.forms(checker.sorts.demanded[binding.name], binding.value, values[binding.name])
@@ -227,7 +226,7 @@ class _Checker:
 
     def field_of_kind(self, of: Operand, index: int, written: ast.FieldOf) -> None:
         """Report a field of a call by kind, where no operator of the kind gives a tuple."""
-        values = {binding.name: binding.value for binding in self.sorts.pattern.bindings}
+        values = self.sorts.pattern.values
         call = values.get(of.name) if isinstance(of, Reference) else of
         if isinstance(call, Call) and gives_no_tuple(call):
             kinds = listed(map(str, call.kinds), "or")
@@ -325,23 +324,14 @@ def _is_of_table(condition: Condition) -> bool:
 
 def _asked(condition: Condition) -> frozenset[str]:
     """The names that `condition` asks only for what tensors have."""
-    return names(condition) - frozenset().union(*(names(e) for e in _of_any_value(condition)))
+    of_any = (e for e in every_part(condition) if isinstance(e, Uses | Has | Holds | AttrOf))
+    return names(condition) - frozenset().union(*map(names, of_any))
 
 
 def _asks_tensor(condition: Condition, name: str) -> bool:
     """Whether `condition` asks `name` for something that only tensors have, and lists lack."""
-    match condition:
-        case Dtype(of) | Size(of) | Bytes(of):
-            return of == name
-        case _:
-            return any(_asks_tensor(part, name) for part in parts(condition))
-
-
-def _of_any_value(condition: Condition) -> Iterator[Condition]:
-    if isinstance(condition, Uses | Has | Holds | AttrOf):
-        yield condition
-    for part in parts(condition):
-        yield from _of_any_value(part)
+    asked = (part for part in every_part(condition) if isinstance(part, Dtype | Size | Bytes))
+    return any(part.of == name for part in asked)
 
 
 def _fix(needed: Sort, given: Sort, place: ast.Operand, call: ast.OperatorCall) -> str:

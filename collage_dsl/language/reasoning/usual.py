@@ -13,7 +13,6 @@ from collage_dsl.language.reasoning.terms import Term, terms
 from collage_dsl.language.reasoning.usual_elements import asked_of_elements, usual_elements
 from collage_dsl.language.reasoning.usual_windows import usual_windows
 from collage_dsl.rules.condition import (
-    All,
     Attr,
     AttrOf,
     Bytes,
@@ -29,7 +28,7 @@ from collage_dsl.rules.condition import (
     Size,
     Value,
     Within,
-    parts,
+    every_part,
 )
 from collage_dsl.source import Span
 
@@ -223,21 +222,7 @@ def _may_be_bool(dtype: Dtype, ways: Sequence[Facts]) -> bool:
 
 def _constants(expression: Expression) -> Iterator[str]:
     """The constants of which `expression` asks all elements."""
-    match expression:
-        case All(inner):
-            yield from _named(inner)
-        case _:
-            for part in parts(expression):
-                yield from _constants(part)
-
-
-def _named(expression: Expression) -> Iterator[str]:
-    match expression:
-        case Element(of):
-            yield of
-        case _:
-            for part in parts(expression):
-                yield from _named(part)
+    return (part.of for part in every_part(expression) if isinstance(part, Element))
 
 
 def _has_layout(called: Called) -> bool:

@@ -13,7 +13,7 @@ from collage_dsl.rules.condition import (
     Max,
     Min,
     ValueOf,
-    parts,
+    every_part,
 )
 from collage_dsl.rules.pattern import Number
 
@@ -62,9 +62,6 @@ def usual_elements(called: Called, asked: Collection[str]) -> Iterator[tuple[Exp
 
 def asked_of_elements(expression: Expression) -> Iterator[str]:
     """The constants whose elements `expression` asks about."""
-    match expression:
-        case Element(of) | ValueOf(of) | Min(of) | Max(of):
-            yield of
-        case _:
-            for part in parts(expression):
-                yield from asked_of_elements(part)
+    for part in every_part(expression):
+        if isinstance(part, Element | ValueOf | Min | Max):
+            yield part.of

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings
-from collage_dsl.language.reasoning.pattern_shape import called
+from collage_dsl.language.reasoning.pattern_shape import written_in_all
 from collage_dsl.language.reasoning.required_calls import required_calls
 from collage_dsl.language.reasoning.written_out import written_out
 from collage_dsl.rules import (
@@ -28,7 +28,6 @@ from collage_dsl.rules import (
     Union,
     sub_rules,
 )
-from collage_dsl.rules.parts import written_operands
 from collage_dsl.rules.pattern import Anything, Call, Flat, Number, PathFrom, TupleOf
 from collage_dsl.source import Span
 
@@ -122,14 +121,13 @@ def _gives_no_tuple(rule: FusionRule) -> bool:
 
 
 def _may_give_tuple(pattern: Pattern) -> bool:
-    for one in (pattern, *called(pattern)):
-        for operand in written_operands(one):
-            match operand:
-                case TupleOf() | Call(kinds=(_, *_)) | PathFrom(kinds=(_, *_)):
+    for operand in written_in_all(pattern):
+        match operand:
+            case TupleOf() | Call(kinds=(_, *_)) | PathFrom(kinds=(_, *_)):
+                return True
+            case Call(ops) | PathFrom(ops):
+                if any(operators()[op].gives != "tensor" for op in ops):
                     return True
-                case Call(ops) | PathFrom(ops):
-                    if any(operators()[op].gives != "tensor" for op in ops):
-                        return True
     return False
 
 
@@ -140,8 +138,8 @@ def _takes_no_more_constants(rule: FusionRule) -> bool:
 
 
 def _may_take_more(pattern: Pattern) -> bool:
-    written = (part for one in (pattern, *called(pattern)) for part in written_operands(one))
-    if any(isinstance(part, Anything | PathFrom | Number | Flat) for part in written):
+    takers = (Anything, PathFrom, Number, Flat)
+    if any(isinstance(part, takers) for part in written_in_all(pattern)):
         return True
     return not all(
         each.constant or (each.excluded is not None and each.excluded.constants)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from collage_dsl.graph import Kind
 from collage_dsl.language.reasoning.kinds_of_calls import Alike, of_operators
 from collage_dsl.language.reasoning.sure_parts import is_chain
-from collage_dsl.rules.parts import written_operands
+from collage_dsl.rules.parts import in_chain, written_operands
 from collage_dsl.rules.pattern import (
     Anything,
     Binding,
@@ -77,7 +77,7 @@ def open_parts(
     are parts if it is said which operators are `alike`, repeated calls if they have no more counts
     than `most_counts`.
     """
-    values = {binding.name: binding.value for binding in pattern.bindings}
+    values = pattern.values
     found = _Parts(alike, values, most_counts)
     for binding in pattern.bindings:
         if binding.name in required:
@@ -125,7 +125,7 @@ class _Parts:
                 yield _part(operand, (Way(a, _span(a)) for a in alternatives), ALTERNATIVES)
             case Repeat(call, least, most, span) if self.are_few(least, most):
                 counts = range(least, most + 1)
-                ways = (Way(_times(call, n), count=n) for n in counts)
+                ways = (Way(in_chain(call, n), count=n) for n in counts)
                 yield replace(_part(operand, ways, REPETITIONS), span=span)
             case TupleOfEach(field, least, most) if most <= MOST_REPEATED:
                 counts = range(least, most + 1)
@@ -133,7 +133,7 @@ class _Parts:
             case PathFrom(ops, origin, least, most) if is_chain(operand) and most <= MOST_REPEATED:
                 call = Call(ops, (origin,))
                 counts = range(least, most + 1)
-                yield _part(operand, (Way(_times(call, n)) for n in counts), REPETITIONS)
+                yield _part(operand, (Way(in_chain(call, n)) for n in counts), REPETITIONS)
             case Flat(operands=operands):
                 for at, inner in enumerate(operands):
                     for part in self.of(inner):
@@ -186,11 +186,3 @@ def _inside(call: Call | PatternCall | Flat, at: int, part: OpenPart) -> OpenPar
 
 def _span(operand: Operand) -> Span | None:
     return operand.span if isinstance(operand, Call | Flat | PatternCall | Reference) else None
-
-
-def _times(call: Call | PatternCall, count: int) -> Operand:
-    """`count` calls in a chain."""
-    found = call.operands[0]
-    for _ in range(count):
-        found = replace(call, operands=(found, *call.operands[1:]))
-    return found

@@ -1,6 +1,6 @@
 """Say what numbers of elements and bytes are, for conditions that exclude each other by them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from collage_dsl.graph.types import bits_of, long_dtype
 from collage_dsl.language.messages.findings import count
@@ -14,7 +14,7 @@ from collage_dsl.rules.condition import (
     Expression,
     Size,
     asked_places,
-    parts,
+    every_part,
 )
 
 
@@ -25,7 +25,7 @@ def of_elements(conditions: Sequence[Expression], given: Sequence[Expression]) -
     """
     if not all(isinstance(each, Compare) and isinstance(each.left, _SIZES) for each in given):
         return ""
-    every = [part for each in conditions for part in _all_parts(each)]
+    every = [part for each in conditions for part in every_part(each)]
     if any(isinstance(part, All) for part in every):
         return "only constants without elements meet it"
     said = [words for part in every if (words := _bytes(part))]
@@ -38,7 +38,7 @@ def of_elements(conditions: Sequence[Expression], given: Sequence[Expression]) -
 
 def of_places(conditions: Sequence[Expression]) -> str:
     """What several `conditions` on places, which exclude each other, overlook; else empty."""
-    every = (part for each in conditions for part in _all_parts(each))
+    every = (part for each in conditions for part in every_part(each))
     asked = [part for part in every if isinstance(part, All) and asked_places(part)]
     return "the first element of a constant is at place 0 along each axis" if asked[1:] else ""
 
@@ -57,9 +57,3 @@ def _bytes(part: Expression) -> str:
             return f"an element of `{dtype}` has {width}"
         case _:
             return ""
-
-
-def _all_parts(expression: Expression) -> Iterator[Expression]:
-    yield expression
-    for part in parts(expression):
-        yield from _all_parts(part)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from operator import is_
 
-from collage_dsl.language.reasoning.pattern_shape import always_there
+from collage_dsl.language.reasoning.pattern_shape import always_bound
 from collage_dsl.language.reasoning.terms import renamed
 from collage_dsl.rules.condition import Where
 from collage_dsl.rules.parts import with_inner
@@ -58,7 +58,7 @@ def written_out(pattern: Pattern, before: WrittenOut | None = None) -> WrittenOu
     `pattern` is written out. If it is what was written out `before` with a part of it replaced,
     what was said then is still said.
     """
-    required, writer = _required(pattern), _Writer()
+    required, writer = always_bound(pattern), _Writer()
     if before is not None:
         required |= before.required
         writer = _Writer(said={**before.said}, count=before.count, is_again=True)
@@ -83,10 +83,6 @@ def written_out(pattern: Pattern, before: WrittenOut | None = None) -> WrittenOu
     )
     names = required | writer.names
     return WrittenOut(whole, names, writer.said, places, calls, writer.count, optional)
-
-
-def _required(pattern: Pattern) -> frozenset[str]:
-    return always_there(pattern.parameters, pattern.bindings, (pattern.result, *pattern.others))
 
 
 @dataclass(slots=True)
@@ -127,7 +123,7 @@ class _Writer:
                 inside = self.operands(operands, prefix, place, only_first=True)
                 return replace(operand, operands=inside, span=place or operand.span)
             case PatternCall(pattern, operands, span=span) if self.count < MOST_CALLS:
-                required = _required(pattern)
+                required = always_bound(pattern)
                 inside = tuple(
                     (self.operand if parameter.name in required else self.as_written)(
                         each, prefix, place

@@ -8,7 +8,7 @@ from collage_dsl.language.messages.hints import did_you_mean, write
 from collage_dsl.language.messages.idioms import idiom, some_element
 from collage_dsl.language.reasoning.attribute_values import stored_length
 from collage_dsl.language.resolve.condition_scope import Scope
-from collage_dsl.language.resolve.functions import ARGUMENTS, FUNCTIONS, OF_CONSTANTS, fact_of
+from collage_dsl.language.resolve.functions import ARGUMENTS, OF_CONSTANTS, fact_of
 from collage_dsl.language.resolve.lists_of_names import first_name, instead_of_list
 from collage_dsl.language.resolve.operations import Operations
 from collage_dsl.language.resolve.sorts import (
@@ -165,7 +165,7 @@ class Checker(Operations):
                 hint += f"; `dim({of.text}, {index})` is a dimension"
             self.findings.error("E0306", span, message, hint)
             return True
-        meant = function_meant(of.text, FUNCTIONS) if self.scope.is_value(value) else ""
+        meant = function_meant(of.text, rules.FUNCTIONS) if self.scope.is_value(value) else ""
         if meant:
             is_shape = fact in ("shape", "dim")
             hint = (
@@ -207,7 +207,7 @@ class Checker(Operations):
             texts = [argument.value.span.text for argument in written.arguments]
             said = texts[0] if texts else ""
             message = f"unknown function `{name.text}`"
-            if method := method_meant(name.text, said, FUNCTIONS):
+            if method := method_meant(name.text, said, rules.FUNCTIONS):
                 self.findings.error("E0401", name.span, message, method, place=written.span)
                 return None
             if some := some_element(name.text, said):
@@ -317,9 +317,5 @@ def _shown(number: float) -> str:
 
 def depends(expression: rules.Expression) -> bool:
     """Whether the value of `expression` depends on what is matched."""
-    match expression:
-        case rules.Constant() | rules.Range():
-            return False
-        case _:
-            inside = rules.parts(expression)
-            return not inside or any(map(depends, inside))
+    leaves = (part for part in rules.every_part(expression) if not rules.parts(part))
+    return not all(isinstance(leaf, rules.Constant | rules.Range) for leaf in leaves)

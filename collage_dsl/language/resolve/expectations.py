@@ -14,7 +14,7 @@ from collage_dsl.language.reasoning.in_graph import no_match
 from collage_dsl.language.reasoning.largest import largest
 from collage_dsl.language.reasoning.most_candidates import most_candidates
 from collage_dsl.language.reasoning.most_matches import most_matches
-from collage_dsl.language.reasoning.pattern_shape import called
+from collage_dsl.language.reasoning.pattern_shape import with_called
 from collage_dsl.language.reasoning.smallest import smallest
 from collage_dsl.language.resolve.answers import Asked, contradicted, wanted
 from collage_dsl.language.resolve.questions import (
@@ -171,7 +171,7 @@ def _may_be_said(pattern: Pattern, text: str) -> bool:
 
 def _reasons(pattern: Pattern) -> list[str]:
     """The reasons that a pattern and those that it calls give."""
-    every = (pattern, *called(pattern))
+    every = with_called(pattern)
     return [where.reason for one in every for where in one.conditions if where.reason]
 
 

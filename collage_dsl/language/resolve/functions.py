@@ -1,38 +1,19 @@
 """The functions of conditions: how many arguments they take, and what they ask."""
 
-from collections.abc import Mapping
+from dataclasses import fields
 
 from collage_dsl.language.resolve.sorts import Sort, Typed
-from collage_dsl.rules import condition as rules
+from collage_dsl.rules.condition import FUNCTIONS
 from collage_dsl.source import Span
 
-ARGUMENTS = {
-    **dict.fromkeys(("dtype", "rank", "shape", "dim", "size", "bytes", "uses", "has"), 1),
-    **dict.fromkeys(("value", "min", "max", "all"), 1),
-    "dim": 2,
-    "place": 2,
-}
-FUNCTIONS = tuple(ARGUMENTS)
+ARGUMENTS = {name: len(fields(asked)) for name, asked in FUNCTIONS.items()}
+_SORTS = {"dtype": Sort.DTYPE, "shape": Sort.NUMBERS, "has": Sort.TRUTH}
 OF_CONSTANTS = ("value", "min", "max", "place")
 
 
 def fact_of(function: str, of: str, axis: int, span: Span) -> Typed:
-    facts: Mapping[str, tuple[rules.Expression, Sort]] = {
-        "dtype": (rules.Dtype(of), Sort.DTYPE),
-        "rank": (rules.Rank(of), Sort.NUMBER),
-        "shape": (rules.Shape(of), Sort.NUMBERS),
-        "dim": (rules.DimAt(of, axis), Sort.NUMBER),
-        "size": (rules.Size(of), Sort.NUMBER),
-        "bytes": (rules.Bytes(of), Sort.NUMBER),
-        "uses": (rules.Uses(of), Sort.NUMBER),
-        "has": (rules.Has(of), Sort.TRUTH),
-        "value": (rules.ValueOf(of), Sort.NUMBER),
-        "min": (rules.Min(of), Sort.NUMBER),
-        "max": (rules.Max(of), Sort.NUMBER),
-        "place": (rules.Place(of, axis), Sort.NUMBER),
-    }
-    value, sort = facts[function]
-    return Typed(value, sort, span)
+    value = FUNCTIONS[function](*(of, axis)[: ARGUMENTS[function]])
+    return Typed(value, _SORTS.get(function, Sort.NUMBER), span)
 
 
 def is_function(name: str) -> bool:

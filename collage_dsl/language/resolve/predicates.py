@@ -65,10 +65,9 @@ def predicates_of(pattern: Pattern) -> Iterator[Predicate]:
 
 def asked(expression: Expression) -> Iterator[Predicate]:
     """The predicates in `expression`, from left to right."""
-    if isinstance(expression, conditions.Holds):
-        yield expression.predicate
-    for part in conditions.parts(expression):
-        yield from asked(part)
+    for part in conditions.every_part(expression):
+        if isinstance(part, conditions.Holds):
+            yield part.predicate
 
 
 def with_predicates(expression: Expression, called: Callable[[Predicate], Predicate]) -> Expression:

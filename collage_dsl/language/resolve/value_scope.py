@@ -14,13 +14,12 @@ from collage_dsl.language.messages.advice import (
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.messages.hints import Hint, did_you_mean, write
 from collage_dsl.language.reasoning.calls import unknown_attribute
-from collage_dsl.language.resolve.functions import FUNCTIONS
 from collage_dsl.language.resolve.literal_operands import needed
 from collage_dsl.language.resolve.pattern_names import ANY_NAME, Names
 from collage_dsl.language.resolve.scope import PatternScope
 from collage_dsl.language.resolve.sorts import OF_ATTRIBUTE, Sort, Typed, dtype_of
 from collage_dsl.language.syntax import ast
-from collage_dsl.rules.condition import AttrOf
+from collage_dsl.rules.condition import FUNCTIONS, AttrOf
 from collage_dsl.rules.pattern import Call, Parameter, Reference
 from collage_dsl.rules.predicate import Predicate
 

@@ -25,22 +25,12 @@ from collage_dsl.rules import (
     Vertical,
 )
 from collage_dsl.rules.condition import Where
-from collage_dsl.rules.parts import written_operands
+from collage_dsl.rules.parts import with_inner, written_operands
 from collage_dsl.rules.pattern import (
-    Anything,
     Call,
-    Either,
-    FieldOf,
-    Flat,
-    ListOf,
-    Number,
     Operand,
     PathFrom,
     PatternCall,
-    Reference,
-    Repeat,
-    TupleOf,
-    TupleOfEach,
 )
 from collage_dsl.rules.predicate import Predicate
 
@@ -139,34 +129,14 @@ class _Renamed:
         return replace(predicate, name=self.name_of(predicate))
 
     def in_operand(self, operand: Operand) -> Operand:
-        match operand:
-            case PatternCall(pattern, operands):
-                inner = tuple(map(self.in_operand, operands))
-                return replace(operand, pattern=self.in_pattern(pattern), operands=inner)
-            case Call(operands=operands, attributes=attributes):
-                inner = tuple(map(self.in_operand, operands))
-                wheres = tuple(map(self.in_where, attributes))
-                return replace(operand, operands=inner, attributes=wheres)
-            case Flat(operands=operands):
-                return replace(operand, operands=tuple(map(self.in_operand, operands)))
-            case TupleOf(fields):
-                return TupleOf(tuple(map(self.in_operand, fields)))
-            case PathFrom(origin=origin):
-                return replace(operand, origin=self.in_operand(origin))
-            case TupleOfEach(field):
-                return replace(operand, field=self.in_operand(field))
-            case Either(choices):
-                return Either(tuple(map(self.in_operand, choices)))
-            case FieldOf(of, index):
-                return FieldOf(self.in_operand(of), index)
-            case Repeat(call):
-                inner_call = self.in_operand(call)
-                assert isinstance(inner_call, Call | PatternCall)
-                return replace(operand, call=inner_call)
-            case Reference() | Anything() | Number() | ListOf():
-                return operand
+        inside = with_inner(operand, self.in_operand)
+        match inside:
+            case PatternCall(pattern):
+                return replace(inside, pattern=self.in_pattern(pattern))
+            case Call(attributes=attributes):
+                return replace(inside, attributes=tuple(map(self.in_where, attributes)))
             case _:
-                assert_never(operand)
+                return inside
 
 
 _NAMELESS = _Renamed(lambda _: "")

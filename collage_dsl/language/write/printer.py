@@ -21,28 +21,28 @@ from collage_dsl.rules import (
 )
 from collage_dsl.rules import condition as conditions
 from collage_dsl.rules.condition import TOLERANCE, Expression, Value, Where
+from collage_dsl.rules.parts import every_operand
 from collage_dsl.rules.pattern import (
     OPEN,
-    Anything,
     Call,
     Either,
     Excluded,
     FieldOf,
-    Flat,
     ListOf,
     Number,
     Operand,
     Parameter,
     PathFrom,
-    PatternCall,
-    Reference,
     Repeat,
-    TupleOf,
     TupleOfEach,
 )
 from collage_dsl.rules.placement import ByName, ByOperator, Placement
 from collage_dsl.rules.predicate import Predicate
-from collage_dsl.rules.written import called_text, list_text, parameter_text
+from collage_dsl.rules.written import (
+    operand_text,
+    parameter_text,
+    question_text,
+)
 
 WIDTH = 100
 
@@ -110,7 +110,7 @@ def _pattern(pattern: Pattern) -> str:
     wheres = map(_where, pattern.conditions)
     taps = ["  taps allowed;"] if pattern.taps else []
     anchor = [f"  anchor {pattern.anchor};"] if pattern.anchor else []
-    results = ", ".join((pattern.result, *pattern.others))
+    results = ", ".join(pattern.results)
     lines = [*bindings, *wheres, *taps, *anchor, f"  yield {results};"]
     return "\n".join([f"pattern {pattern.name}({parameters}) {{", *lines, "}"])
 
@@ -123,73 +123,41 @@ def _parameter(parameter: Parameter) -> str:
 
 
 def _operand(operand: Operand) -> str:
+    for part in every_operand(operand):
+        if why := _unwritable(part):
+            raise ValueError(why)
+    return operand_text(operand, _brackets)
+
+
+def _unwritable(operand: Operand) -> str:
+    """Why the language cannot express `operand`, whatever is in it; empty if it can."""
     match operand:
-        case Reference(name):
-            return name
-        case Anything():
-            return "_"
-        case Number(value, tolerance):
-            return _number(value, tolerance)
-        case ListOf(items):
-            if items.count(OPEN) > 1:
-                raise ValueError("a list with a second `..` cannot be written")
-            return list_text(operand)
-        case Call():
-            return _call(operand)
-        case Flat(op, operands, shared):
-            return f"{op}({', '.join(map(_operand, operands))}) flat{' shared' if shared else ''}"
-        case PatternCall(pattern, operands, optional):
-            inner = ", ".join(map(_operand, operands))
-            return f"{pattern.name}{'?' if optional else ''}({inner})"
-        case TupleOf(fields):
-            comma = "," if len(fields) == 1 else ""
-            return f"({', '.join(map(_operand, fields))}{comma})"
+        case Number(_, tolerance) if not 0 <= tolerance < 1:
+            return f"a tolerance of {tolerance} cannot be written"
+        case ListOf(items) if items.count(OPEN) > 1:
+            return "a list with a second `..` cannot be written"
+        case Call(attributes=(_, *_), kinds=(_, *_)):
+            return "conditions on attributes of a class by kind cannot be written"
         case TupleOfEach(TupleOfEach() | Number() | ListOf()):
-            raise ValueError("tuples in a tuple of any length, or numbers, cannot be written")
-        case PathFrom(_, TupleOfEach() | Number() | ListOf() | Repeat() | PathFrom()):
-            raise ValueError("a path from a tuple of any length, a number or a chain has no text")
-        case PathFrom(_, origin, least, most):
-            return f"path[{least}..{most}] {called_text(operand)} from {_operand(origin)}"
+            return "tuples in a tuple of any length, or numbers, cannot be written"
         case TupleOfEach(PathFrom()):
-            raise ValueError("paths in a tuple of any length have no text")
-        case TupleOfEach(field, least, most):
-            return f"each[{least}..{most}] {_operand(field)}"
-        case FieldOf(Repeat() | TupleOfEach() | PathFrom() as of, index):
-            return f"({_operand(of)}).{index}"
+            return "paths in a tuple of any length have no text"
+        case PathFrom(_, TupleOfEach() | Number() | ListOf() | Repeat() | PathFrom()):
+            return "a path from a tuple of any length, a number or a chain has no text"
         case FieldOf(Number() | ListOf()):
-            raise ValueError("numbers have no fields")
-        case FieldOf(of, index):
-            return f"{_operand(of)}.{index}"
-        case Repeat(call, least, most):
-            return f"repeat[{least}..{most}] {_operand(call)}"
-        case Either(choices):
-            if len(choices) < 2:
-                raise ValueError("a single alternative cannot be written")
-            return f"({' | '.join(map(_operand, choices))})"
+            return "numbers have no fields"
+        case Either(choices) if len(choices) < 2:
+            return "a single alternative cannot be written"
         case _:
-            assert_never(operand)
+            return ""
 
 
-def _number(value: float, tolerance: float) -> str:
-    if tolerance == 0:
-        return _value(value)
-    if not 0 < tolerance < 1:
-        raise ValueError(f"a tolerance of {tolerance} cannot be written")
-    return f"~{_value(value)}" if tolerance == TOLERANCE else f"~{value} within {tolerance}"
-
-
-def _call(call: Call) -> str:
-    if call.kinds and call.attributes:
-        raise ValueError("conditions on attributes of a class by kind cannot be written")
-    operands = ", ".join(map(_operand, call.operands))
+def _brackets(call: Call) -> str:
     # An operator that does not exist is written too: reading the text says so.
     known = [operators()[op] for op in call.ops if op in operators()]
     types = {name: t for operator in known for name, t in operator.attrs.items()}
     conditions = ", ".join(_expression(w.condition, types) for w in call.attributes)
-    brackets = f" [{conditions}]" if conditions else ""
-    modifiers = f"{' ordered' if call.ordered else ''}{' shared' if call.shared else ''}"
-    optional = "?" if call.optional else ""
-    return f"{called_text(call)}{optional}({operands}){brackets}{modifiers}"
+    return f" [{conditions}]" if conditions else ""
 
 
 def _where(where: Where) -> str:
@@ -217,42 +185,24 @@ def _written(expression: Expression, types: Mapping[str, str]) -> tuple[str, str
             return _value(value), "atom"
         case conditions.Attr(name):
             return name, "atom"
-        case conditions.Dtype(of):
-            return f"dtype({of})", "atom"
-        case conditions.Rank(of):
-            return f"rank({of})", "atom"
-        case conditions.DimAt(of, axis):
-            return f"dim({of}, {axis})", "atom"
-        case conditions.Shape(of):
-            return f"shape({of})", "atom"
-        case conditions.Size(of):
-            return f"size({of})", "atom"
-        case conditions.Bytes(of):
-            return f"bytes({of})", "atom"
+        case conditions.Dtype() | conditions.Rank() | conditions.DimAt() | conditions.Shape():
+            return question_text(expression), "atom"
+        case conditions.Size() | conditions.Bytes() | conditions.Has() | conditions.Uses():
+            return question_text(expression), "atom"
+        case conditions.ValueOf() | conditions.Min() | conditions.Max() | conditions.Place():
+            return question_text(expression), "atom"
         case conditions.AttrOf(of, name):
             return f"{of}.{name}", "atom"
         case conditions.Each(attribute):
             return f"{side(attribute, 'atom')}[*]", "atom"
         case conditions.Item(attribute, index):
             return f"{side(attribute, 'atom')}[{index}]", "atom"
-        case conditions.ValueOf(of):
-            return f"value({of})", "atom"
-        case conditions.Min(of):
-            return f"min({of})", "atom"
-        case conditions.Max(of):
-            return f"max({of})", "atom"
         case conditions.Element(of):
             return of, "atom"
-        case conditions.Place(of, axis):
-            return f"place({of}, {axis})", "atom"
         case conditions.All(condition):
             return f"all({side(condition, 'or')})", "atom"
         case conditions.Range(least, most):
             return f"{_value(least)}..{_value(most)}", "sum"
-        case conditions.Has(of):
-            return f"has({of})", "atom"
-        case conditions.Uses(of):
-            return f"uses({of})", "atom"
         case conditions.Holds(predicate, names):
             return f"{predicate.name}({', '.join(names)})", "atom"
         case conditions.Calculate(operator, left, right):
