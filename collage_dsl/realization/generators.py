@@ -9,6 +9,7 @@ import tvm_ffi
 from tvm import relax, sym
 
 from collage_dsl.backends.base import Backend, LibraryBackend
+from collage_dsl.backends.onnx_writer import Unsupported
 from collage_dsl.backends.registry import UnknownBackend, find_backend
 from collage_dsl.backends.runtime.build import KIND, joined
 from collage_dsl.frontend.attributes import plain
@@ -207,9 +208,9 @@ def _compiled(backend: LibraryBackend, function: Any) -> Any:
     try:
         module = tvm.IRModule({"kernel": _of_tensors(function)})
         graph = from_relax(module, "kernel", is_canonical=True)
-    except UnsupportedRelax as error:
+        return backend.codegen(graph, symbol, _options(function))
+    except (Unsupported, UnsupportedRelax) as error:
         raise BuildError(f"`{backend.name}` cannot make kernel `{symbol}`: {error}") from error
-    return backend.codegen(graph, symbol, _options(function))
 
 
 def _of_tensors(function: Any) -> Any:
