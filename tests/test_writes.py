@@ -1,6 +1,6 @@
 """Calls that write to their arguments: what is read before a write, and what stays in memory."""
 # TVMScript has the syntax of Python, and other habits.
-# ruff: noqa: N805, N812, SIM108
+# ruff: noqa: N805, N812
 
 from typing import Any
 
