@@ -30,7 +30,16 @@ def with_library_code(module: tvm.IRModule, backends: Sequence[Backend]) -> tvm.
     callers = _callers(plain)
     with _code_generators(plain, backends):
         made = relax.transform.RunCodegen(entry_functions=callers)(_apart(plain, callers))
-    return returning(_with_weights_once(_together(made)))
+    return returning(_with_weights_once(_together(made)), _kernels(module, backends))
+
+
+def _kernels(module: tvm.IRModule, backends: Sequence[Backend]) -> set[str]:
+    """The names of the kernels of which our backends make the code."""
+    every = (function.attrs or {} for _, function in module.functions_items())
+    kernels = [attrs for attrs in every if attrs.get("Codegen")]
+    libraries = {str(attrs["Codegen"]) for attrs in kernels}
+    ours = {name for name in libraries if _library(name, backends)}
+    return {str(each["global_symbol"]) for each in kernels if str(each["Codegen"]) in ours}
 
 
 def _with_weights_once(module: tvm.IRModule) -> tvm.IRModule:
