@@ -15,7 +15,6 @@ from tvm.script import tirx as T
 
 import collage_dsl as collage
 from collage_dsl.realization import partition as partition_module
-from tests.partitioned import LLVM
 from tests.test_lowering import lowered, run
 
 pytestmark = pytest.mark.engine
@@ -165,32 +164,3 @@ def test_a_block_with_many_writes_is_read_once(monkeypatch: pytest.MonkeyPatch) 
 
     bindings = 11
     assert count == bindings
-
-
-def kernels_of(module: tvm.IRModule, spec: str) -> tvm.IRModule:
-    (given,) = collage.load(text=f"collage 1; {spec}").values()
-    graph = collage.from_relax(module)
-    plan = collage.choose(graph, collage.propose(graph, given), cost=lambda _: 1e-6)
-    return collage.realize(plan)
-
-
-@I.ir_module
-class Outside:
-    @R.function
-    def main(x: R.Tensor((4, 8), "float32")) -> R.Tensor((4, 8), "float32"):
-        with R.dataflow():
-            a = R.call_dps_packed("test.scores", (x,), out_ty=R.Tensor((4, 8), "float32"))
-            R.output(a)
-        return a
-
-
-@pytest.mark.parametrize(
-    ("compiler", "why"),
-    [("", "test.scores`, of which TVM has no code"), ('compiler "onnxruntime";', "in ONNX")],
-)
-def test_a_kernel_that_nothing_can_build_is_an_error_of_ours(compiler: str, why: str) -> None:
-    rules = f"target t on llvm {{ rules op_call_by_kind(opaque); {compiler} }}"
-    module = kernels_of(Outside, rules)
-
-    with pytest.raises(collage.BuildError, match=why):
-        tvm.compile(module, LLVM, relax_pipeline=collage.lowering())

@@ -214,12 +214,32 @@ def _library(name: str, backends: Sequence[Backend]) -> LibraryBackend | None:
 
 def _compiled(backend: LibraryBackend, function: Any) -> Any:
     symbol = str(function.attrs["global_symbol"])
+    if compiled := _compiled_call(function):
+        raise BuildError(
+            f"`{backend.name}` cannot make kernel `{symbol}`: TVM has compiled `{compiled}` in it "
+            "already; a library gets no call_tir, and RunCodegen comes before LegalizeOps"
+        )
     try:
         module = tvm.IRModule({"kernel": _of_tensors(function)})
         graph = from_relax(module, "kernel", is_canonical=True)
         return backend.codegen(graph, symbol, _options(function))
     except (Unsupported, UnsupportedRelax) as error:
         raise BuildError(f"`{backend.name}` cannot make kernel `{symbol}`: {error}") from error
+
+
+def _compiled_call(function: Any) -> str:
+    """The name of a function that TVM has compiled and that `function` calls; else empty."""
+    found: list[str] = []
+
+    def note(call: Any) -> None:
+        if call.op == _CALL_TIR:
+            found.append(str(call.args[0].name_hint))
+
+    tvm_ffi.structural_walk(function, (tvm.ir.Call, note))
+    return found[0] if found else ""
+
+
+_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
 
 def _of_tensors(function: Any) -> Any:
