@@ -125,3 +125,39 @@ def test_the_name_of_a_function_has_to_be_text() -> None:
     text = SPEC.replace('== "acme.scores"', "== 3")
     with pytest.raises(RuleError, match="`function` is a string"):
         collage.load(text=text)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("specs", [["native"], ["native", "onnxruntime"]])
+def test_a_packed_function_of_the_user_writes_its_result_whatever_it_takes(
+    specs: list[str],
+) -> None:
+    """As the functions of TVM's paged cache for attention, which take the cache and numbers."""
+    import tvm
+    import tvm_ffi
+    from tvm import relax
+
+    def scale(_cache: Any, sizes: Any, factor: float, x: Any, result: Any) -> None:
+        result.copyfrom(x.numpy() * factor + sizes[1])
+
+    tvm_ffi.register_global_func("test.scale", scale, override=True)
+    builder = relax.BlockBuilder()
+    type_ = relax.TensorType((4, 4), "float32")
+    x, cache = relax.Var("x", type_), relax.Var("cache", relax.ObjectType())
+    with builder.function("main", [x, cache]):
+        with builder.dataflow():
+            a = builder.emit(relax.op.exp(x))
+            operands = (cache, relax.ShapeExpr([2, 3]), tvm.tirx.FloatImm("float64", 0.5), a)
+            b = builder.emit(relax.call_dps_packed("test.scale", relax.Tuple(operands), type_))
+            result = builder.emit_output(relax.op.add(b, a))
+        builder.emit_func_output(result)
+    values = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
+
+    passes = collage.pipeline(
+        specs, cost=lambda kernel: 1e-6 if kernel.target == specs[-1] else 1e-4
+    )
+    executable = tvm.compile(builder.get(), tvm.target.Target("llvm"), relax_pipeline=passes)
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    actual = main(tvm.runtime.tensor(values), tvm.runtime.ShapeTuple([])).numpy()
+
+    np.testing.assert_allclose(actual, np.exp(values) * 1.5 + 3, rtol=1e-5)

@@ -314,6 +314,24 @@ def test_functions_that_nothing_calls_any_more_are_left_out() -> None:
     assert names == {"main"}
 
 
+@pytest.mark.parametrize("attrs", [{}, {"global_symbol": "forward", "num_input": 1}])
+def test_a_function_keeps_its_attributes_whatever_its_name(attrs: dict[str, Any]) -> None:
+    made = function({"x": (2, 3)}, clipped)
+    main = made["main"].without_attr("global_symbol").with_attrs(attrs)
+    others = {var: each for var, each in made.functions_items() if var.name_hint != "main"}
+    infos = {"vdevice": [relax.VDevice("llvm")]}
+    module = tvm.IRModule({**others, tvm.ir.GlobalVar("forward"): main}, global_infos=infos)
+    spec = collage.load(text="collage 1; target tvm on llvm { rules op_call_by_kind(); }")["tvm"]
+
+    graph = collage.from_relax(module, "forward")
+    plan = collage.choose(graph, collage.propose(graph, spec), cost=lambda _: 1e-6)
+    result = collage.realize(plan)
+
+    assert "clip" in [node.op for node in graph.nodes], "the canonical form is another one"
+    assert dict((result["forward"].attrs or {}).items()) == attrs
+    assert [str(each.target.kind.name) for each in result.global_infos["vdevice"]] == ["llvm"]
+
+
 def test_names_are_kept_for_the_values_that_remain() -> None:
     module = function(IMAGE, normed)
     bindings = module["main"].body.blocks[0].bindings

@@ -397,6 +397,17 @@ def test_a_compiled_function_is_fused_at_the_sizes_of_the_kernel(module: tvm.IRM
     np.testing.assert_allclose(actual, -2 * np.exp(x), rtol=1e-5)
 
 
+@pytest.mark.parametrize("module", [Sized, ShortSizes])
+def test_a_compiled_function_is_fused_with_calls_that_no_kernel_covers(
+    module: tvm.IRModule,
+) -> None:
+    x = np.random.default_rng(2).normal(size=(3, 8)).astype(np.float32)
+
+    (actual,) = lowered(module, x)
+
+    np.testing.assert_allclose(actual, -2 * np.exp(x), rtol=1e-5)
+
+
 @I.ir_module
 class CallsItself:
     @R.function

@@ -53,7 +53,7 @@ def canonical(
     if any(isinstance(each.value, relax.Function | relax.If) for each in blocks[0].bindings):
         return None
     writer = _Writer(function, names, functions)
-    written = tvm.IRModule(module.functions, attrs=module.attrs)
+    written = tvm.IRModule(module.functions, attrs=module.attrs, global_infos=module.global_infos)
     written.update_func(module.get_global_var(name), writer.write())
     _remove_unused(written, _called(function))
     return Canonical(written, writer.names)
@@ -94,7 +94,9 @@ class _Writer(Values):
             self.values[name] = var
             self.names[var] = name
         attrs = dict(function.attrs.items()) if function.attrs else {}
-        with self.builder.function("main", list(function.params), attrs=attrs):
+        # As private, the function gets no name beside the one that its attributes say.
+        params, is_pure = list(function.params), bool(function.is_pure)
+        with self.builder.function("main", params, attrs=attrs, pure=is_pure, private=True):
             with self.builder.dataflow():
                 for binding in self.old.live:
                     self.step(binding)

@@ -272,7 +272,8 @@ class Reader:
         callee, arguments = call.args[:2]
         function = self.functions(callee)
         if function is None or not isinstance(arguments, tvm.ir.Tuple) or len(call.args) > 2:
-            raise UnsupportedRelax(f"`{name}` calls `{callee}`, which is not a PrimFunc of tensors")
+            called = getattr(callee, "name_hint", callee)
+            raise UnsupportedRelax(f"`{name}` calls `{called}`, which is not a PrimFunc of tensors")
         kind = _noted_kind(function)
         node = Node(
             name,

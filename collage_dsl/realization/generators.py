@@ -9,6 +9,7 @@ import tvm_ffi
 from tvm import relax, sym
 
 from collage_dsl.backends.base import Backend, LibraryBackend
+from collage_dsl.backends.onnx_writer import Unsupported
 from collage_dsl.backends.registry import UnknownBackend, find_backend
 from collage_dsl.backends.runtime.build import KIND, joined
 from collage_dsl.frontend.attributes import plain
@@ -29,7 +30,16 @@ def with_library_code(module: tvm.IRModule, backends: Sequence[Backend]) -> tvm.
     callers = _callers(plain)
     with _code_generators(plain, backends):
         made = relax.transform.RunCodegen(entry_functions=callers)(_apart(plain, callers))
-    return returning(_with_weights_once(_together(made)))
+    return returning(_with_weights_once(_together(made)), _kernels(module, backends))
+
+
+def _kernels(module: tvm.IRModule, backends: Sequence[Backend]) -> set[str]:
+    """The names of the kernels of which our backends make the code."""
+    every = (function.attrs or {} for _, function in module.functions_items())
+    kernels = [attrs for attrs in every if attrs.get("Codegen")]
+    libraries = {str(attrs["Codegen"]) for attrs in kernels}
+    ours = {name for name in libraries if _library(name, backends)}
+    return {str(each["global_symbol"]) for each in kernels if str(each["Codegen"]) in ours}
 
 
 def _with_weights_once(module: tvm.IRModule) -> tvm.IRModule:
@@ -204,12 +214,32 @@ def _library(name: str, backends: Sequence[Backend]) -> LibraryBackend | None:
 
 def _compiled(backend: LibraryBackend, function: Any) -> Any:
     symbol = str(function.attrs["global_symbol"])
+    if compiled := _compiled_call(function):
+        raise BuildError(
+            f"`{backend.name}` cannot make kernel `{symbol}`: TVM has compiled `{compiled}` in it "
+            "already; a library gets no call_tir, and RunCodegen comes before LegalizeOps"
+        )
     try:
         module = tvm.IRModule({"kernel": _of_tensors(function)})
         graph = from_relax(module, "kernel", is_canonical=True)
-    except UnsupportedRelax as error:
+        return backend.codegen(graph, symbol, _options(function))
+    except (Unsupported, UnsupportedRelax) as error:
         raise BuildError(f"`{backend.name}` cannot make kernel `{symbol}`: {error}") from error
-    return backend.codegen(graph, symbol, _options(function))
+
+
+def _compiled_call(function: Any) -> str:
+    """The name of a function that TVM has compiled and that `function` calls; else empty."""
+    found: list[str] = []
+
+    def note(call: Any) -> None:
+        if call.op == _CALL_TIR:
+            found.append(str(call.args[0].name_hint))
+
+    tvm_ffi.structural_walk(function, (tvm.ir.Call, note))
+    return found[0] if found else ""
+
+
+_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
 
 def _of_tensors(function: Any) -> Any:

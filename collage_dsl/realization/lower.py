@@ -25,6 +25,7 @@ from collage_dsl.realization.native import (
 from collage_dsl.realization.place import BACKEND, TARGET
 from collage_dsl.realization.plain_buffers import with_plain_buffers
 from collage_dsl.realization.specialize import specialized
+from collage_dsl.realization.writes import packed_writes, with_blocks_at_writes
 
 _FUSE_OPS = (relax.transform.AnnotateTIROpPattern, relax.transform.FuseOps)
 
@@ -67,8 +68,9 @@ def lowering(backends: Sequence[Backend] = (), *, prepares_at_load: bool = False
         target = tvm.target.Target.current(allow_none=True) or host_target()
         with target:
             lowered = lower(module, target, given, prepares_at_load=prepares_at_load)
+            written = packed_writes(lowered)
             module = without_copies(_in_turn(_TO_CALLS, lowered))
-            return _in_turn(_TO_VM, _with_planned_memory(module))
+            return _in_turn(_TO_VM, _with_planned_memory(module, written))
 
     return tvm.transform.module_pass(lower_module, opt_level=0, name="CollageLowering")
 
@@ -77,17 +79,21 @@ def _in_turn(passes: Sequence[Any], module: tvm.IRModule) -> tvm.IRModule:
     return tvm.transform.Sequential([each() for each in passes])(module)
 
 
-def _with_planned_memory(module: tvm.IRModule) -> tvm.IRModule:
+def _with_planned_memory(module: tvm.IRModule, written: set[str]) -> tvm.IRModule:
     """
-    `module` with the memory of tensors planned, but in functions with an `If`, and not where
-    values are on several devices. TVM 0.27 would have one branch use what only the other one
-    allocates, and reuse a block for any later tensor, whichever device the block is on.
+    `module` with the memory of tensors planned, but in functions with an `If`, in those that are
+    `written` (see `packed_writes`), and not where values are on several devices. TVM 0.27 would
+    have one branch use what only the other one allocates, take a tensor that a packed function
+    writes to and returns for another one than it returns, and reuse a block for any later tensor,
+    whichever device the block is on.
     """
     if len(virtual_devices(module)) > 1:
         return module
     planned = relax.transform.StaticPlanBlockMemory()(module)
     for var, function in module.functions_items():
-        if isinstance(function, relax.Function) and _has_branches(function):
+        if not isinstance(function, relax.Function):
+            continue
+        if var.name_hint in written or _has_branches(function):
             planned[var] = function
     return planned
 
@@ -173,8 +179,8 @@ def fused(
     module = relax.transform.LambdaLift()(module)  # the VM has no functions inside of functions
     module = relax.backend.DispatchSampling()(module)
     module = relax.backend.DispatchSortScan()(module)  # LegalizeOps leaves sort, topk, cumsum
-    module = specialized(with_plain_buffers(legalized(module, before), before))
+    module = with_blocks_at_writes(with_plain_buffers(legalized(module, before), before))
     module = _without_bare_projections(_in_turn(_FUSE_OPS, module))
-    module = relax.transform.FuseTIR()(module)
+    module = relax.transform.FuseTIR()(specialized(module))
     module = with_own_functions(module)
     return module, {**dict(inherited_marks(module, backends)), **marks}, before

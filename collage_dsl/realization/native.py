@@ -14,6 +14,7 @@ from collage_dsl.backends.registry import GPU_KINDS, find_backend, native_name
 from collage_dsl.backends.schedule.ieee import with_ieee_values
 from collage_dsl.backends.schedule.variants import Scheduled, VariantError
 from collage_dsl.backends.variants import IN_PLACE
+from collage_dsl.graph.operators import PACKED_CALLS
 from collage_dsl.graph.target_kinds import share_device
 from collage_dsl.graph.tuning import RECORD
 from collage_dsl.realization.alignment import with_any_alignment
@@ -86,14 +87,32 @@ class Mark:
 
 
 def marks_of(module: tvm.IRModule, backends: Sequence[Backend]) -> Iterator[tuple[str, Mark]]:
-    """The mark of each primitive kernel of ours, by the name of its function."""
+    """
+    The mark of each primitive kernel of ours, by the name of its function. Raises `BuildError` if
+    one calls a packed function.
+    """
     find = _finder(backends)
     for var, function in module.functions_items():
         attrs = function.attrs or {}
         if attrs.get(BACKEND) is not None and attrs.get("Primitive"):
+            _check_calls(str(var.name_hint), function)
             mark = _mark(attrs, find)
             in_place = mark.variant == IN_PLACE
             yield var.name_hint, replace(mark, order=joined(function)) if in_place else mark
+
+
+def _check_calls(name: str, kernel: Any) -> None:
+    calls = (binding.value for block in kernel.body.blocks for binding in block.bindings)
+    for call in calls:
+        if isinstance(call, tvm.ir.Call) and call.op in _PACKED_CALLS:
+            called = getattr(call.args[0], "global_symbol", call.args[0])
+            raise BuildError(
+                f"kernel `{name}` calls the packed function `{called}`, of which TVM has no code; "
+                "leave this call out of the kernels, or give it to a library"
+            )
+
+
+_PACKED_CALLS = tuple(tvm.ir.Op.get(f"relax.{name}") for name in sorted(PACKED_CALLS))
 
 
 def inherited_marks(

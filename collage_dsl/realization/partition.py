@@ -19,12 +19,10 @@ from collage_dsl.realization.entry import entry_name
 from collage_dsl.realization.place import Kernel, Placer
 from collage_dsl.realization.rewrite import rewritten
 from collage_dsl.realization.variants import pinned
+from collage_dsl.realization.writes import writes
 
 Choose = Callable[[Graph], Sequence[CandidateKernel]]
 """Chooses disjoint kernels for a graph, in an order in which they can run; calls may be left."""
-
-_IN_PLACE = ("relax.call_tir_inplace", "relax.call_inplace_packed")
-"""Operators that write to their arguments."""
 
 _NOT_OURS = ("Codegen", "Primitive", "SkipOptimization", "Composite")
 """Attributes of functions that are kernels already, or that must stay as they are."""
@@ -236,15 +234,21 @@ class _Partitioner:
 
     def dataflow(self, bindings: list[Any]) -> list[Any]:
         """The bindings of a dataflow block, part by part (see `_parts`)."""
-        returned = [b.var for b in bindings if not isinstance(b.var, relax.DataflowVar)]
+        returned = {hash(b.var) for b in bindings if not isinstance(b.var, relax.DataflowVar)}
         parts = _parts(bindings)
+        uses = [
+            (n, hash(var)) for n, part in enumerate(parts) for b in part for var in values_in(b)
+        ]
+        last_use = {var: number for number, var in uses}
         written: list[Any] = []
         changed = False
         for number, part in enumerate(parts):
-            later = [binding for other in parts[number + 1 :] for binding in other]
-            used = {hash(var) for binding in later for var in values_in(binding)}
-            used |= {hash(var) for var in returned}
-            new = self.part(part, [b.var for b in part if hash(b.var) in used])
+            used_later = [
+                b.var
+                for b in part
+                if hash(b.var) in returned or last_use.get(hash(b.var), 0) > number
+            ]
+            new = self.part(part, used_later)
             changed = changed or new is not part
             written += new
         return written if changed else bindings
@@ -273,7 +277,7 @@ def _parts(bindings: Sequence[Any]) -> list[list[Any]]:
     """
     parts: list[list[Any]] = [[]]
     for binding in bindings:
-        if (_finds_dimensions(binding) or _writes(binding)) and parts[-1]:
+        if (_finds_dimensions(binding) or writes(binding)) and parts[-1]:
             parts.append([])
         parts[-1].append(binding)
     return parts
@@ -282,12 +286,6 @@ def _parts(bindings: Sequence[Any]) -> list[list[Any]]:
 def _finds_dimensions(binding: Any) -> bool:
     is_cast = isinstance(binding, relax.MatchCast)
     return is_cast and bool(relax.analysis.definable_tir_vars_in_type(binding.ty))
-
-
-def _writes(binding: Any) -> bool:
-    value = binding.value
-    is_operator = isinstance(value, tvm.ir.Call) and isinstance(value.op, tvm.ir.Op)
-    return is_operator and str(value.op.name) in _IN_PLACE
 
 
 def _is_same(new: Sequence[Any], old: Sequence[Any]) -> bool:

@@ -7,14 +7,15 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from collage_dsl.realization.place import BACKEND, unique
+from collage_dsl.realization.place import unique
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
 
 def specialized(module: tvm.IRModule) -> tvm.IRModule:
     """
-    `module` in which native kernels call PrimFuncs whose dimensions are those of the call.
+    `module` in which primitive functions, which FuseTIR fuses, call PrimFuncs whose dimensions are
+    those of the call.
 
     FuseTIR of TVM 0.27 refuses a PrimFunc of any size that takes what the kernel itself has made,
     unless its sizes in the call are names too, each another one. Numbers and formulas, such as
@@ -38,8 +39,8 @@ def specialized(module: tvm.IRModule) -> tvm.IRModule:
         return changed
 
     for var, function in module.functions_items():
-        is_kernel = (function.attrs or {}).get(BACKEND) is not None
-        if isinstance(function, relax.Function) and is_kernel:
+        is_primitive = bool((function.attrs or {}).get("Primitive"))
+        if isinstance(function, relax.Function) and is_primitive:
             functions[var] = tvm_ffi.structural_map(function, (tvm.ir.Call, call))
     return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
 

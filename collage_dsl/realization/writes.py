@@ -1,0 +1,95 @@
+"""Keep what reads a tensor before a call writes to it in front of that call."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax
+
+from collage_dsl.frontend.dataflow import values_in
+
+_IN_PLACE = ("relax.call_tir_inplace", "relax.call_inplace_packed")
+"""Operators that write to their arguments."""
+
+
+def writes(binding: Any) -> bool:
+    """Whether a binding is a call that writes to its arguments."""
+    value = binding.value
+    is_operator = isinstance(value, tvm.ir.Call) and isinstance(value.op, tvm.ir.Op)
+    return is_operator and str(value.op.name) in _IN_PLACE
+
+
+def packed_writes(module: tvm.IRModule) -> set[str]:
+    """The names of the functions in which a packed function writes to a tensor, and returns it."""
+    found = set()
+    for var, function in module.functions_items():
+        calls: list[Any] = []
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, calls.append)
+        if any(_is_packed_write(each) for each in calls):
+            found.add(str(var.name_hint))
+    return found
+
+
+def _is_packed_write(expr: Any) -> bool:
+    is_packed = isinstance(expr, tvm.ir.Call) and expr.op == _INPLACE_PACKED
+    return is_packed and isinstance(expr.ty, relax.TensorType | relax.TupleType)
+
+
+_INPLACE_PACKED = tvm.ir.Op.get("relax.call_inplace_packed")
+
+
+def with_blocks_at_writes(module: tvm.IRModule) -> tvm.IRModule:
+    """
+    `module` with a dataflow block of its own for each call that writes to its arguments.
+
+    FuseOps of TVM 0.27 calls what it fuses in the place of the last call, which may be after the
+    write. It fuses within one dataflow block. So the write itself is fused with nothing.
+    """
+    functions = {
+        var: _divided(each) if isinstance(each, relax.Function) else each
+        for var, each in module.functions_items()
+    }
+    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+
+
+def _divided(function: Any) -> Any:
+    crossing: dict[int, Any] = {}
+
+    def sequence(old: Any) -> Any:
+        blocks = [part for block in old.blocks for part in _parts(block, crossing)]
+        if len(blocks) == len(old.blocks):
+            return old
+        new = relax.SeqExpr(blocks, old.body, old.span)
+        relax.expr._update_type(new, old.ty)
+        return new
+
+    divided = tvm_ffi.structural_map(function, (relax.SeqExpr, sequence))
+    if not crossing:
+        return divided
+    renamed = (tvm.ir.Var, lambda var: crossing.get(hash(var), var))
+    return tvm_ffi.structural_map(divided, renamed)
+
+
+def _parts(block: Any, crossing: dict[int, Any]) -> Sequence[Any]:
+    """
+    The blocks that a block is divided into. Variables that one of them binds for another one are
+    added to `crossing`, by their hash, each with a variable that is known outside its block.
+    """
+    bindings = list(block.bindings)
+    written = [place for place, each in enumerate(bindings) if writes(each)]
+    if not written or not isinstance(block, relax.DataflowBlock):
+        return [block]
+    ends = sorted({0, *written, *(place + 1 for place in written), len(bindings)})
+    bound: set[int] = set()
+    parts = []
+    for start, end in pairwise(ends):
+        part = bindings[start:end]
+        for var in (var for each in part for var in values_in(each)):
+            if hash(var) in bound and hash(var) not in crossing:
+                crossing[hash(var)] = relax.Var(var.name, var.ty)
+        bound |= {hash(each.var) for each in part if isinstance(each.var, relax.DataflowVar)}
+        parts.append(relax.DataflowBlock(part, block.span))
+    return parts
