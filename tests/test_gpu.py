@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from tvm import relax
 import collage_dsl as collage
 from collage_dsl.backends.registry import NATIVE_GPU, installed, native_name
 from collage_dsl.graph import Toolchain
+from collage_dsl.measuring.key import context_of
+from collage_dsl.measuring.machine import this_machine
 from collage_dsl.realization.place import BACKEND
 
 CUDA = {"kind": "cuda", "arch": "sm_90"}
@@ -131,3 +134,23 @@ def test_a_kernel_says_which_backend_makes_it() -> None:
 
     attributes = [dict(function.attrs or {}) for _, function in module.functions_items()]
     assert [each[BACKEND] for each in attributes if BACKEND in each] == [NATIVE_GPU]
+
+
+def test_costs_are_those_of_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two GPUs may be beside equal processors."""
+
+    def machine_with(gpu: str) -> str:
+        device = SimpleNamespace(exist=True, device_name=gpu)
+        monkeypatch.setattr(tvm.runtime, "device", lambda _kind: device)
+        toolchain = Toolchain("t", kind="cuda")
+        context = context_of(toolchain, installed()(toolchain))
+        assert gpu in context.machine
+        return context.key
+
+    assert machine_with("H100") == machine_with("H100") != machine_with("H200")
+
+
+def test_costs_of_a_processor_do_not_depend_on_a_gpu() -> None:
+    toolchain = Toolchain("t")
+
+    assert this_machine().runs_on(toolchain) == this_machine().name

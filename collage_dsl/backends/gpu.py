@@ -31,7 +31,7 @@ class Gpu(Backend):
 
     @property
     def version(self) -> str:
-        return f"tvm {tvm.__version__}"
+        return Tvm().version
 
     @property
     def kinds(self) -> tuple[str, ...]:

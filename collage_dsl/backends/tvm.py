@@ -122,13 +122,14 @@ def _without_shape(graph: Graph, node: Node) -> str:
 @cache
 def _sources() -> str:
     """
-    A hash of the source of our schedules, of what lowers operators to loops, and of what runs these
-    on several cores. Costs of others are not reused.
+    A hash of the source of our schedules, of what lowers operators to loops, of the backend for
+    GPUs, and of what runs kernels on several cores. Costs of others are not reused.
     """
     package = Path(__file__).parent.parent
     folders = (package / "backends" / "schedule", package / "realization")
     modules = sorted(path for folder in folders for path in folder.rglob("*.py"))
-    sources = [path.read_bytes() for path in (*modules, package / "backends/runtime/cores.cc")]
+    others = package / "backends/gpu.py", package / "backends/runtime/cores.cc"
+    sources = [path.read_bytes() for path in (*modules, *others)]
     return hashlib.sha256(b"\0".join(sources)).hexdigest()[:12]
 
 

@@ -73,7 +73,7 @@ def context_of(
     options = dict(toolchain.options)
     if cores == 1:  # as where nothing is said
         options.pop("num_cores", None)
-    made_for, name = machine_target(machine.aimed(toolchain)), machine.name
+    made_for, name = machine_target(machine.aimed(toolchain)), machine.runs_on(toolchain)
     settings = [] if measure == Measuring() else _settings(measure)
     key = _hash(
         [

@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 import tvm
 
+from collage_dsl.backends.registry import GPU_KINDS
 from collage_dsl.backends.runtime.cores import processors
 from collage_dsl.backends.tvm import host_cpu
 from collage_dsl.graph import Toolchain
@@ -41,6 +42,13 @@ class Machine:
         if toolchain.kind != "llvm" or "mcpu" in toolchain.options:
             return toolchain
         return replace(toolchain, options={"mcpu": self.processor, **toolchain.options})
+
+    def runs_on(self, toolchain: Toolchain) -> str:
+        """The name of what runs the kernels of `toolchain`: of a GPU also, where it is one."""
+        if toolchain.kind not in GPU_KINDS:
+            return self.name
+        device = tvm.runtime.device(toolchain.kind)
+        return f"{self.name}, {device.device_name}" if device.exist else self.name
 
     def difference(self, other: "Machine") -> str:
         """Each property in which `other` differs; empty if there is none."""
