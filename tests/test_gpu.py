@@ -13,7 +13,7 @@ import collage_dsl as collage
 from collage_dsl.backends.registry import NATIVE_GPU, installed, native_name
 from collage_dsl.graph import Toolchain
 from collage_dsl.measuring.key import context_of
-from collage_dsl.measuring.machine import this_machine
+from collage_dsl.measuring.machine import is_here, this_machine
 from collage_dsl.realization.place import BACKEND
 
 CUDA = {"kind": "cuda", "arch": "sm_90"}
@@ -145,6 +145,7 @@ def test_costs_are_those_of_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         toolchain = Toolchain("t", kind="cuda")
         context = context_of(toolchain, installed()(toolchain))
         assert gpu in context.machine
+        assert is_here(context.machine)
         return context.key
 
     assert machine_with("H100") == machine_with("H100") != machine_with("H200")

@@ -24,6 +24,7 @@ from collage_dsl.cost.expiry import expiry, now
 from collage_dsl.cost.measurement import CODE, OWN, text_of_date
 from collage_dsl.cost.spread import Spread
 from collage_dsl.cost.store import default_store_path
+from collage_dsl.measuring.machine import is_here
 from collage_dsl.measuring.timing import cpu_name
 from collage_dsl.printable import json_text
 from collage_dsl.report.text import seconds, table
@@ -85,7 +86,7 @@ def take_costs(store: Path | None, files: Sequence[Path]) -> None:
             kept = len(measurements) - added
             same = f"; {kept} known already, as new" if kept else ""
             show(f"{file}: {_count(added)} taken into {path}{same}\n")
-            if other := sorted({each.machine for each in contexts} - {cpu_name(), ""}):
+            if other := sorted({m for c in contexts if (m := c.machine) and not is_here(m)}):
                 show(f"  those of {', '.join(other)} are for such machines, and not used here\n")
 
 
@@ -107,7 +108,7 @@ def prune_costs(
         )
     conditions: list[Callable[[Known], bool]] = [wanted]
     if elsewhere:
-        conditions.append(lambda each: each.context.machine != cpu_name())
+        conditions.append(lambda each: not is_here(each.context.machine))
     if outdated:
         from collage_dsl.measuring.key import is_outdated  # needs TVM
 
@@ -238,7 +239,7 @@ def _row(known: Known) -> tuple[str, ...]:
         known.retried[:10],
         " to ".join(dates),
         ", ".join(f"{name} {value}" for name, value in _fields(context.timed)),
-        f"{machine} (here)" if machine == cpu_name() else machine,
+        f"{machine} (here)" if is_here(machine) else machine,
         ", ".join(
             value if value.startswith(name) else f"{name} {value}"
             for name, value in _fields(context.versions, *OWN)
@@ -282,7 +283,7 @@ def _document(known: Known) -> KnownDocument:
     return KnownDocument(
         context=context.key,
         machine=context.machine,
-        here=context.machine == cpu_name(),
+        here=is_here(context.machine),
         target=context.target,
         options=context.options,
         versions=context.versions,

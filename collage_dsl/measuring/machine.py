@@ -72,6 +72,11 @@ class Machine:
         return cls(**found)
 
 
+def is_here(name: str) -> bool:
+    """Whether costs that are kept for `name` are of this processor, or of a GPU beside it."""
+    return name == cpu_name() or name.startswith(f"{cpu_name()}, ")
+
+
 def this_machine() -> Machine:
     return Machine(
         cpu_name(),
