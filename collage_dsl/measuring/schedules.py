@@ -14,6 +14,7 @@ from collage_dsl.backends.schedule.tuned import copied, module_of
 from collage_dsl.cost import Cost, Infeasible
 from collage_dsl.graph.tuning import Trace
 from collage_dsl.measuring.estimates import Estimates
+from collage_dsl.measuring.signals import delayed_signals
 
 BATCH = 16
 """How many schedules are proposed at a time. The next ones are made from the fastest so far."""
@@ -38,7 +39,8 @@ class Schedules:
         self._database = meta_schedule.database.MemoryDatabase()
         self._workload = self._database.commit_workload(self.module)
         self._estimates = Estimates(seed=len(known) + 1)
-        self._context = self._started(seed=len(known) + 1)
+        with delayed_signals():
+            self._context = self._started(seed=len(known) + 1)
         self._waiting: dict[str, Any] = {}
         self._remember(known)
 
@@ -46,7 +48,8 @@ class Schedules:
         """New schedules, `most` at most; none where there are no others."""
         found: list[str] = []
         while not found:
-            proposed = self._context.generate_measure_candidates()
+            with delayed_signals():
+                proposed = self._context.generate_measure_candidates()
             if not proposed:
                 return []
             found = self._new(proposed)[:most]
@@ -62,7 +65,8 @@ class Schedules:
             self._keep(candidate.sch, cost)
             results.append(_result(cost))
         candidates = list(self._waiting.values())
-        self._context.notify_runner_results(candidates, results)
+        with delayed_signals():
+            self._context.notify_runner_results(candidates, results)
         self._estimates.update(self._context, candidates, results)
         self.known |= costs
 
