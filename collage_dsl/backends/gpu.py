@@ -13,6 +13,7 @@ from tvm.s_tir import dlight
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import GPU_KINDS, NATIVE_GPU
+from collage_dsl.backends.schedule.expressions import called
 from collage_dsl.backends.schedule.ieee import with_ieee_values
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.graph import Graph
@@ -97,8 +98,16 @@ def _exact(function: Any) -> Any:
     def extremum(node: Any) -> Any:
         return _of_numbers(type(node), node.a, node.b) if _is_float(node) else node
 
+    def number(call: Any) -> Any:
+        """The number, not what `hidden` makes of it: C has no address of a number."""
+        inner = call.args[0] if called(call, "tirx.reinterpret") else None
+        if inner is None or not called(inner, "tirx.reinterpret"):
+            return call
+        return inner.args[0] if isinstance(inner.args[0], tirx.FloatImm) else call
+
     ordered = with_ieee_values(_with_powers(function), extrema=False)
-    return tvm_ffi.structural_map(ordered, ((tirx.Max, tirx.Min), extremum))
+    changes = ((tirx.Max, tirx.Min), extremum), (tvm.ir.Call, number)
+    return tvm_ffi.structural_map(ordered, changes)
 
 
 def _is_float(value: Any) -> bool:
@@ -152,7 +161,7 @@ def _with_powers(function: Any) -> Any:
     """
 
     def power(call: Any) -> Any:
-        if not _is_power(call):
+        if not called(call, "tirx.pow") or str(call.ty.dtype) != "float32":
             return call
         base, exponent = call.args
         size = tirx.pow(tirx.abs(base), exponent)
@@ -163,11 +172,6 @@ def _with_powers(function: Any) -> Any:
         return tirx.Select(base < 0, tirx.Select(is_whole, signed, nan), size)
 
     return tvm_ffi.structural_map(function, (tvm.ir.Call, power))
-
-
-def _is_power(call: Any) -> bool:
-    is_intrinsic = isinstance(call.op, tvm.ir.Op) and call.op.name == "tirx.pow"
-    return is_intrinsic and str(call.ty.dtype) == "float32"
 
 
 def _with_plain_names(function: Any) -> Any:

@@ -123,10 +123,8 @@ def _opposite(condition: Expr) -> Expr:
 def hidden(value: Expr) -> Expr:
     """
     `value`, of which the simplifier knows nothing. It is read as an integer and back, which takes
-    no instruction. A number stays as it is.
+    no instruction.
     """
-    if isinstance(value, tirx.FloatImm):
-        return value
     dtype = str(value.ty.dtype)
     bits = dtype.removeprefix("b").replace("float", "int")
     return tirx.reinterpret(dtype, tirx.reinterpret(bits, value))
