@@ -165,10 +165,10 @@ def test_standard_input_that_is_excluded_is_left_out_if_asked_for(tmp_path: Path
 
     assert piped(tmp_path, WARNED, "check", *named).out.endswith("1 file checked, 1 warning\n")
     done = piped(tmp_path, WARNED, "check", *named, "--force-exclude")
-    assert done.out == "0 files checked, nothing found\n"
+    assert done.out == "0 files checked\n"
 
 
 def test_a_file_that_cannot_be_read_is_not_counted(tmp_path: Path) -> None:
     done = collage("check", tmp_path / "none.collage")
 
-    assert (done.code, done.out) == (2, "0 files checked, nothing found\n")
+    assert (done.code, done.out) == (2, "0 files checked, 1 file could not be checked\n")

@@ -320,7 +320,7 @@ def test_a_library_that_is_missing_is_named_where_the_kernel_is_built() -> None:
 
     assert str(caught.value) == (
         "nothing makes kernels of the library `acme`: no backend is named `acme`; known are "
-        "`onnxruntime`, `tvm`"
+        "`onnxruntime`, `tvm`, `tvm_gpu`"
     )
 
 
@@ -413,7 +413,7 @@ def test_a_library_that_is_missing_makes_its_kernels_infeasible(tmp_path: Path) 
     with CostStore(tmp_path / "costs") as store, MeasuredCost(BACKEND_OF, store) as cost:
         prices = {cost(candidate) for candidate in candidates("acme")}
 
-    why = "no backend is named `acme`; known are `onnxruntime`, `tvm`"
+    why = "no backend is named `acme`; known are `onnxruntime`, `tvm`, `tvm_gpu`"
     assert prices == {Infeasible(why)}
 
 

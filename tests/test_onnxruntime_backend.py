@@ -443,5 +443,5 @@ def test_an_unknown_backend_is_an_error_that_names_the_known_ones() -> None:
 
     assert str(caught.value) == (
         "no backend is named `onxruntime` (did you mean `onnxruntime`?); "
-        "known are `mine`, `onnxruntime`, `tvm`"
+        "known are `mine`, `onnxruntime`, `tvm`, `tvm_gpu`"
     )

@@ -3,6 +3,7 @@
 import pytest
 
 from collage_dsl.diagnostics import RuleError
+from collage_dsl.graph.operators import operators
 from collage_dsl.language import check, load, parse_graph, to_text
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.syntax import ast, parser, tokens
@@ -64,15 +65,16 @@ def test_a_graph_has_as_many_words(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_list_has_two_hundred_items() -> None:
     def ops(count: int) -> str:
-        return f"rule a = op_predicate(fits, ops: [{', '.join(['nn.relu'] * count)}]);"
+        names = ", ".join(sorted(operators())[:count])
+        return f"rule a = op_predicate(fits, ops: [{names}]);"
 
     text = 'collage 1;\nextern predicate fits(call) from "package.module:fits";\n'
     assert codes(text + ops(200)) == []
     (found,) = check(Source("t.collage", text + ops(201)))
     assert (found.code, found.message) == ("E0106", "this list has more than 200 items")
     assert found.help == "write several lists, joined with `or`, or in a `union`"
-    assert found.span.text.startswith("[nn.relu")
-    assert found.span.text.endswith("nn.relu]")
+    assert found.span.text.startswith("[")
+    assert found.span.text.endswith("]")
 
 
 # Nesting.

@@ -6,7 +6,7 @@ from pathlib import Path
 from collage_dsl.cli.answer import answer
 from collage_dsl.cli.config import Configs
 from collage_dsl.cli.documents import BreakingDocument, ChangeDocument, MatchDocument
-from collage_dsl.cli.failure import CANNOT, WRONG, CommandError
+from collage_dsl.cli.failure import CANNOT, WRONG, CommandError, with_options
 from collage_dsl.cli.files import Given
 from collage_dsl.cli.revisions import files_at
 from collage_dsl.engine.breaking import Change, Matched, changes, graphs_of
@@ -83,7 +83,7 @@ def _change(change: Change) -> ChangeDocument:
         change=change.change,
         lost=[_match(each) for each in change.lost],
         gained=[_match(each) for each in change.gained],
-        unknown=list(change.unknown),
+        unknown=list(map(with_options, change.unknown)),
     )
 
 
@@ -106,7 +106,7 @@ def _lines(document: BreakingDocument) -> Iterator[str]:
         yield from _matches("lost", change.lost)
         yield from _matches("gained", change.gained)
         for each in change.unknown:
-            yield f"  unknown: {printable(each)}"
+            yield f"  unknown: {printable(with_options(each))}"
         yield ""
     compared = f"{count(document.graphs, 'graph')} compared"
     if not document.changes:
