@@ -128,8 +128,8 @@ def _sources() -> str:
     package = Path(__file__).parent.parent
     folders = (package / "backends" / "schedule", package / "realization")
     modules = sorted(path for folder in folders for path in folder.rglob("*.py"))
-    others = package / "backends/gpu.py", package / "backends/runtime/cores.cc"
-    sources = [path.read_bytes() for path in (*modules, *others)]
+    others = "backends/gpu.py", "backends/gpu_functions.py", "backends/runtime/cores.cc"
+    sources = [path.read_bytes() for path in (*modules, *map(package.joinpath, others))]
     return hashlib.sha256(b"\0".join(sources)).hexdigest()[:12]
 
 

@@ -70,11 +70,12 @@ class Mark:
 
     def exact(self, function: Any) -> Any:
         """
-        A scheduled function that computes what IEEE 754 says, if its target asks for it. Those for
-        GPUs do so before they are scheduled.
+        A scheduled function with values as IEEE 754 has them. One with fast math stays as it is,
+        and one for a GPU, which got these values before it was scheduled.
         """
-        is_exact = self.is_fast_math or str(self.target.kind.name) in GPU_KINDS
-        return function if is_exact else with_ieee_values(function)
+        if self.is_fast_math or str(self.target.kind.name) in GPU_KINDS:
+            return function
+        return with_ieee_values(function)
 
     def is_made_with(self, target: Any) -> bool:
         """
