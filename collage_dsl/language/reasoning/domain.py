@@ -64,7 +64,7 @@ class Values:
 
     def _few(self) -> list[int] | None:
         """Its members if there are so few that none or one may remain; else None."""
-        if not self.whole or is_infinite(self.least) or is_infinite(self.most):
+        if not self.whole or is_infinite(self.most) or is_infinite(self.least):
             return None
         if self.most - self.least > (len(self.excluded) + 2) * self.modulus:
             return None
@@ -108,7 +108,7 @@ class Values:
         if self.allowed is not None:
             left: list[Value] = [value for value in self.allowed if value in self]
         else:
-            left = list(self._few() or ())
+            left = [] if self.most == inf else list(self._few() or ())
         return left[0] if len(left) == 1 else None
 
     def meet(self, other: "Values") -> "Values":
