@@ -22,7 +22,7 @@ from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.reference import reference_session
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.graph.onnx_node import OnnxNode
-from collage_dsl.measuring.cost import supported
+from collage_dsl.measuring.kernels import supported
 from collage_dsl.realization.crossing import devices_of
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build

@@ -19,7 +19,7 @@ from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import MIXED, searched
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.graph import CandidateKernel
-from collage_dsl.measuring.cost import supported
+from collage_dsl.measuring.kernels import supported
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize

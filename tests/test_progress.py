@@ -14,7 +14,7 @@ from rich.console import Console
 from collage_dsl.cli import models
 from collage_dsl.cli.main import app
 from collage_dsl.cli.progress import Now
-from collage_dsl.measuring.cost import Counts
+from collage_dsl.measuring.counts import Counts
 from collage_dsl.search import Problem, SearchRecord, exhaustive
 from tests.graphs import candidate, graph_of
 from tests.models import small_convolution

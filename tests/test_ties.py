@@ -312,18 +312,18 @@ def test_of_a_kernel_that_is_timed_in_turn_twice_one_time_is_kept(
     assert answers.turns == [("a", "b"), ("a", "c")]
     with MeasuredCost(lambda _: Tvm(), cost.store) as later:
         for each in (a, b, c):
-            assert later(each) == cost._chosen(cost._wanted(each)).cost  # type: ignore[arg-type]
+            assert later(each) == cost._chosen(cost.kernels.wanted(each)).cost  # type: ignore[arg-type]
 
 
 def test_the_highest_speed_of_the_machine_is_kept(cost: MeasuredCost, answers: Answers) -> None:
-    assert cost.overheads.reference() is None
+    assert cost.timer.overheads.reference() is None
     a, b, c = kernels(A, B, C)
     cost(a)
-    assert cost.overheads.reference() == 1.0
+    assert cost.timer.overheads.reference() == 1.0
     for speed, kernel_, usual in ((0.5, b, 1.0), (1.25, c, 0.8)):
         answers.speed = speed
         cost(kernel_)
-        assert cost.overheads.reference() == usual
+        assert cost.timer.overheads.reference() == usual
 
 
 # Plans.

@@ -14,7 +14,7 @@ from collage_dsl.search import NoReporter, Problem
 
 if TYPE_CHECKING:
     from collage_dsl.cost.records import Trial
-    from collage_dsl.measuring.cost import Counts
+    from collage_dsl.measuring.counts import Counts
 
 _STEPS = {
     "import": "importing the model",

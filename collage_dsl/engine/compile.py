@@ -24,7 +24,7 @@ from collage_dsl.engine.tune import TuningOptions, Watch
 from collage_dsl.engine.verified import check_drawn, verified
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import Toolchain
-from collage_dsl.measuring.cost import Counts
+from collage_dsl.measuring.counts import Counts
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.saving import PLAN, REPORT, save

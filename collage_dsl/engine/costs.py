@@ -182,7 +182,7 @@ class Pricing:
         if source.is_timed:
             return source
         try:
-            from collage_dsl.measuring.cost import supported
+            from collage_dsl.measuring.kernels import supported
             from collage_dsl.realization.place import makers
         except ModuleNotFoundError:  # Without TVM, a plan is only looked at.
             return source

@@ -18,7 +18,8 @@ from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import choose, propose, refusals
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members, union_of
 from collage_dsl.language.write.printer import patterns_of
-from collage_dsl.measuring.cost import MeasuredCost, unsupported
+from collage_dsl.measuring.cost import MeasuredCost
+from collage_dsl.measuring.kernels import unsupported
 from collage_dsl.realization.draws import sizes_of
 from collage_dsl.realization.place import kernel_view
 from collage_dsl.rules import FusionSpec, Trace

@@ -20,7 +20,8 @@ from collage_dsl.engine.tune import TunedCandidate, Tuner, TuningOptions, existi
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.copies import CopyCost
-from collage_dsl.measuring.cost import Counts, MeasuredCost
+from collage_dsl.measuring.cost import MeasuredCost
+from collage_dsl.measuring.counts import Counts
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.realization.draws import sizes_of
 from collage_dsl.report.documents import MeasurementsDocument
@@ -197,7 +198,7 @@ class Planner:
             )
 
     def launches(self, measured: MeasuredCost) -> dict[str, float]:
-        launch = measured.overheads.recorded_launch
+        launch = measured.timer.overheads.recorded_launch
         costs = {s.name: launch(s.target, self.backend_of(s.target)) for s in self.specs}
         return {name: cost for name, cost in costs.items() if isinstance(cost, float)}
 

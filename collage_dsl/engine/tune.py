@@ -144,11 +144,11 @@ class Tuner:
 
     def _place(self, candidate: CandidateKernel) -> Place | None:
         """What records of a kernel are for; None if it cannot be tuned."""
-        backend = self.cost.backend_of(candidate.toolchain)
+        backend = self.cost.kernels.backend_of(candidate.toolchain)
         if untunable(candidate, backend):
             return None
         try:
-            return place_of_kernel(self.cost.aimed(candidate), backend)
+            return place_of_kernel(self.cost.kernels.aimed(candidate), backend)
         except BuildError:
             return None
 

@@ -17,7 +17,7 @@ from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import CandidateKernel, OpSet
 from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.measuring.bounds import lower_bound
-from collage_dsl.measuring.cost import Counts
+from collage_dsl.measuring.counts import Counts
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.measuring.tuning import CannotTune, Tuned
 from collage_dsl.rules import FusionSpec

@@ -23,5 +23,5 @@ def _fixed(kernel: PlannedKernel, cost: MeasuredCost) -> PlannedKernel:
     chosen = cheapest(variants, kernel.candidate.toolchain.measure.noise_margin)
     if isinstance(chosen.cost, Infeasible):
         return kernel
-    candidate = with_variant(cost.with_best_record(kernel.candidate), chosen.name)
+    candidate = with_variant(cost.kernels.with_best_record(kernel.candidate), chosen.name)
     return replace(kernel, candidate=candidate, variants=variants)

@@ -53,11 +53,11 @@ def lower_bound(cost: MeasuredCost, *, measures: bool = True) -> Callable[[Candi
 
     @cache
     def peak() -> Peak:
-        return Peak(memory=memory(cost.store, cost.fleet, measures=measures), cores=1)
+        return Peak(memory=memory(cost.store, cost.timer.fleet, measures=measures), cores=1)
 
     @cache
     def launch(toolchain: Toolchain) -> float:
-        overheads, backend = cost.overheads, cost.backend_of(toolchain)
+        overheads, backend = cost.timer.overheads, cost.kernels.backend_of(toolchain)
         find = overheads.launch if measures else overheads.recorded_launch
         try:
             seconds = find(toolchain, backend)
@@ -69,7 +69,7 @@ def lower_bound(cost: MeasuredCost, *, measures: bool = True) -> Callable[[Candi
 
     @cache
     def sized(graph: Graph) -> Graph:
-        return with_sizes(graph, cost.sizes) if cost.sizes else graph
+        return with_sizes(graph, cost.kernels.sizes) if cost.kernels.sizes else graph
 
     def least(candidate: CandidateKernel) -> float:
         if candidate.toolchain.kind != "llvm":

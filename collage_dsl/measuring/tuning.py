@@ -55,14 +55,14 @@ def tune(
 
     Raises `CannotTune` for a kernel of another backend, or of any size.
     """
-    backend = cost.backend_of(candidate.toolchain)
+    backend = cost.kernels.backend_of(candidate.toolchain)
     if reason := untunable(candidate, backend):
         raise CannotTune(reason)
     try:
-        function = fused_function(cost.aimed(candidate), backend)
+        function = fused_function(cost.kernels.aimed(candidate), backend)
     except BuildError as error:
         raise CannotTune(str(error)) from error
-    target, label = kernel_target(cost.aimed(candidate).toolchain), label_of(candidate)
+    target, label = kernel_target(cost.kernels.aimed(candidate).toolchain), label_of(candidate)
     place = place_of(function, target)
     before = records.trials(place)
     tried = {each.record.trace: each.cost for each in before}

@@ -14,7 +14,7 @@ from collage_dsl.backends.registry import installed
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import MIXED, searched
 from collage_dsl.graph import CandidateKernel, Graph
-from collage_dsl.measuring.cost import supported
+from collage_dsl.measuring.kernels import supported
 from collage_dsl.realization.difference import compared
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
