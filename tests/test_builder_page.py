@@ -15,6 +15,7 @@ from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language import load
 from collage_dsl.language.forms import _classes, _fields, _usual
 from collage_dsl.rules import FusionRule, FusionSpec, Limits, Pattern
+from collage_dsl.rules.predicate import Predicate
 from collage_dsl.rules.primitive import Primitive
 from tests.test_language_page import EXAMPLES
 
@@ -97,7 +98,7 @@ def shipped_patterns() -> list[FusionSpec]:
 @section("Pattern tables")
 def pattern_tables() -> list[FusionSpec]:
     everything = build.pattern_table("nnapi")["all"]
-    assert not isinstance(everything, build.Operators | build.Predicate | Pattern)
+    assert not isinstance(everything, build.Operators | Predicate | Pattern)
     return [target("nnapi", "llvm", compiler="nnapi", rules=everything)]
 
 
