@@ -53,6 +53,21 @@ def weight(**fields: object) -> Callable[[onnx.ModelProto], object]:
     return change
 
 
+def element_of_result(number: int) -> Callable[[onnx.ModelProto], object]:
+    def change(given: onnx.ModelProto) -> None:
+        given.graph.output[0].type.tensor_type.elem_type = number
+
+    return change
+
+
+def last_node(op: str, **attributes: object) -> Callable[[onnx.ModelProto], object]:
+    def change(given: onnx.ModelProto) -> None:
+        last = given.graph.node[-1]
+        last.CopyFrom(helper.make_node(op, last.input[:1], last.output, **attributes))
+
+    return change
+
+
 def dims_of_weight(*dims: int) -> Callable[[onnx.ModelProto], object]:
     def change(given: onnx.ModelProto) -> None:
         given.graph.initializer[0].dims[:] = dims
@@ -65,6 +80,15 @@ MODELS = [
     (
         element(TensorProto.COMPLEX64),
         "the input `x` is a tensor of complex numbers",
+    ),
+    (element_of_result(99), "the output `y` has the unknown type of elements 99"),
+    (
+        last_node("Cast", to=99),
+        "cannot import `y`: operator Cast: the attribute `to` has the unknown type of elements 99",
+    ),
+    (
+        last_node("ConstantOfShape", value=TensorProto(dims=[1], data_type=-1, float_data=[1.0])),
+        "cannot import `y`: operator ConstantOfShape: the attribute `value` has the unknown type",
     ),
     (dimension(-4), "the input `x` has a dimension of -4"),
     (dimension(2**62), "the input `x` would be larger than 1 TiB"),

@@ -38,7 +38,14 @@ from collage_dsl.frontend.onnx_fold import can_fold, fold
 from collage_dsl.frontend.onnx_functions import body_of, of_standard
 from collage_dsl.frontend.onnx_limits import MICROSOFT, is_known, joins, limit, takes_shapes
 from collage_dsl.frontend.onnx_loops import count_of, steps_of
-from collage_dsl.frontend.onnx_model import Shapes, give, input_types, live_nodes, load_apart
+from collage_dsl.frontend.onnx_model import (
+    Shapes,
+    declared_dtypes,
+    give,
+    input_types,
+    live_nodes,
+    load_apart,
+)
 from collage_dsl.frontend.onnx_names import named
 from collage_dsl.frontend.onnx_opaque import header_of, opaque, refusal
 from collage_dsl.frontend.onnx_operators import CANONICAL
@@ -128,7 +135,7 @@ class _Importer(Values):
         self.nodes = live_nodes(model.graph)
         self.makers.update({name: node for node in self.nodes for name in node.output})
         self.outputs = [value.name for value in model.graph.output]
-        self.dtypes = {each.name: each.type.tensor_type.elem_type for each in model.graph.output}
+        self.dtypes = declared_dtypes(model.graph)
         self.uses.update(name for node in self.nodes for name in names_read(node))
         self.uses.update(self.outputs)
         self.types = input_types(model.graph, shapes)
@@ -488,11 +495,7 @@ class _Importer(Values):
             tensor = numpy_helper.from_array(array)
             self.keep(helper.make_node("Constant", [], [name], value=tensor), "")
         value = self.tensor(self.expr(name))
-        declared = (
-            name not in self.objects
-            and self.dtypes[name]
-            and helper.tensor_dtype_to_np_dtype(self.dtypes[name]).name
-        )
+        declared = None if name in self.objects else self.dtypes.get(name)
         if declared and (dtype := str(value.ty.dtype.dtype)) != declared:
             if not is_dtype(declared):
                 raise FrontendError(f"the output `{name}` is declared as {declared} and is {dtype}")

@@ -172,9 +172,13 @@ def _places(indices: Array, dims: list[int], count: int) -> Array | None:
 
 def np_dtype(element: int, what: str) -> np.dtype:
     """The dtype for a number of `TensorProto.DataType`."""
-    if element == TensorProto.UNDEFINED or element not in TensorProto.DataType.values():
+    if not _is_known(element):
         raise FrontendError(f"{what} has the unknown type of elements {element}")
     return np.dtype(helper.tensor_dtype_to_np_dtype(element))
+
+
+def _is_known(element: int) -> bool:
+    return element != TensorProto.UNDEFINED and element in TensorProto.DataType.values()
 
 
 def check_size(dims: Iterable[object], dtype: np.dtype, what: str) -> None:
@@ -210,10 +214,24 @@ def _problem_of_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> 
         if declared is not None and declared.type.value != attribute.type:
             wanted = AttributeProto.AttributeType.Name(declared.type.value)
             return f"the attribute `{attribute.name}` is not of the type {wanted}"
+        if (element := _element_of(attribute)) is not None and not _is_known(element):
+            return f"the attribute `{attribute.name}` has the unknown type of elements {element}"
     for name, declared in schema.attributes.items():
         if declared.required and name not in names:
             return f"the attribute `{name}` of {node.op_type} is missing"
     return ""
+
+
+def _element_of(attribute: AttributeProto) -> int | None:
+    """The number of `TensorProto.DataType` in an attribute; None if it has none."""
+    if attribute.type == AttributeProto.TENSOR:
+        return attribute.t.data_type
+    is_one = attribute.type == AttributeProto.INT and attribute.name in _ELEMENTS
+    return attribute.i if is_one and attribute.i != TensorProto.UNDEFINED else None
+
+
+_ELEMENTS = frozenset({"dtype", "output_dtype", "to"})
+"""Attributes that are a type of elements."""
 
 
 @cache

@@ -130,6 +130,16 @@ def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, TensorType 
     return {name: _with_names(type_, names) for name, type_ in types.items()}
 
 
+def declared_dtypes(graph: onnx.GraphProto) -> dict[str, str]:
+    """The dtypes of the outputs that are declared as tensors of one, by numpy's names."""
+    elements = {value.name: value.type.tensor_type.elem_type for value in graph.output}
+    return {
+        name: np_dtype(element, f"the output `{name}`").name
+        for name, element in elements.items()
+        if element != onnx.TensorProto.UNDEFINED
+    }
+
+
 def _with_names(
     type_: TensorType | onnx.TypeProto, names: Mapping[str, str]
 ) -> TensorType | onnx.TypeProto:
