@@ -64,7 +64,7 @@ class Values:
 
     def _few(self) -> list[int] | None:
         """Its members if there are so few that none or one may remain; else None."""
-        if not self.whole or is_infinite(self.least) or is_infinite(self.most):
+        if not self.whole or is_infinite(self.most) or is_infinite(self.least):
             return None
         if self.most - self.least > (len(self.excluded) + 2) * self.modulus:
             return None
@@ -107,6 +107,8 @@ class Values:
         """Its only value; None if it has several values, or none."""
         if self.allowed is not None:
             left: list[Value] = [value for value in self.allowed if value in self]
+        elif self.most == inf:
+            return None
         else:
             left = list(self._few() or ())
         return left[0] if len(left) == 1 else None
