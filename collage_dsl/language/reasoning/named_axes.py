@@ -101,8 +101,9 @@ def _permuted(called: Called, facts: Facts) -> None:
     allowed = facts.of(term).allowed
     if allowed is not None:
         orders = [value for value in allowed if isinstance(value, tuple) and _is_order(value)]
-        facts.narrow(term, one_of(v for v in orders if len(v) in facts.of(rank)))
+        fit = [value for value in orders if len(value) in facts.of(rank)]
         facts.narrow(rank, one_of(map(len, orders)))
+        facts.narrow(term, one_of(fit))
 
 
 def _is_order(axes: tuple[Value, ...]) -> bool:
@@ -115,5 +116,6 @@ def _padded(called: Called, facts: Facts) -> None:
     allowed = facts.of(term).allowed
     if allowed is not None:
         widths = [value for value in allowed if isinstance(value, tuple) and len(value) % 2 == 0]
-        facts.narrow(term, one_of(v for v in widths if len(v) // 2 in facts.of(rank)))
+        fit = [value for value in widths if len(value) // 2 in facts.of(rank)]
         facts.narrow(rank, one_of(len(value) // 2 for value in widths))
+        facts.narrow(term, one_of(fit))
