@@ -12,7 +12,7 @@ from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Attr, Rank, Value
 
-_MAY_SCALE_ALL = frozenset({"dequantize", "quantize"})
+_TAKE_RANK_0 = frozenset({"argsort", "dequantize", "quantize", "sort"})
 """Operators that take a value of rank 0, whatever the axis is."""
 
 _NORMS_OF_CHANNELS = frozenset({"nn.group_norm", "nn.instance_norm"})
@@ -51,7 +51,7 @@ def _axes(attribute: str, more: int, called: Called, facts: Facts) -> None:
     term, rank = called.attribute(attribute), Rank(called.tensors(0)[0])
     if term not in facts.known:  # it may have no value
         return
-    if 0 in facts.of(rank) and _MAY_SCALE_ALL.intersection(called.call.ops):
+    if 0 in facts.of(rank) and _TAKE_RANK_0.intersection(called.call.ops):
         return
     allowed = facts.of(term).allowed
     if allowed is None:
