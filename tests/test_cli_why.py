@@ -140,3 +140,30 @@ def test_what_is_wrong_with_the_spec_or_the_graph_is_shown(folder: Path) -> None
     assert (done.code, "bad.collage:6:7: error[E0201]" in done.err) == (1, True)
     done = collage("near", "block.collage#block", "bad.graph")
     assert (done.code, "bad.graph:5:7: error[E0201]" in done.err) == (1, True)
+
+
+def test_a_condition_that_a_symbol_leaves_unknown_names_the_option_that_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(symbolic_rows(), "model.onnx")
+    Path("spec.collage").write_text(
+        "collage 1;\npattern p(x) { y = nn.relu(x); where dim(x, 0) % 4 == 0; yield y; }\n"
+    )
+
+    why = run("why", "spec.collage", "model.onnx", "--at", "y").stdout
+    near = run("near", "spec.collage", "model.onnx").stdout
+    plain = run("near", "spec.collage", "model.onnx", "--output-format", "json").stdout
+    given = run("why", "spec.collage", "model.onnx", "--at", "y", "--shape", "x=2,8").stdout
+
+    assert "takes them with `--shape x=1,8`" in why
+    assert "takes them with `--shape x=1,8`" in near
+    assert json.loads(plain)["hint"].endswith("takes them with `--shape x=1,8`")
+    assert "--shape" not in given
+
+
+def symbolic_rows() -> onnx.ModelProto:
+    """A relu of rows whose number is a symbol."""
+    x, y = (onnx.helper.make_tensor_value_info(name, 1, ["n", 8]) for name in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])

@@ -10,6 +10,7 @@ import click
 import collage_dsl
 from collage_dsl.cli.failure import OPTIONS, CommandError, explained
 from collage_dsl.cli.main import app
+from tests.commands import collage
 
 PACKAGE = Path(collage_dsl.__file__).parent
 
@@ -69,3 +70,21 @@ def test_a_command_says_its_option_in_place_of_the_argument() -> None:
     message = explained(CommandError(said)).message
 
     assert message == "error: give it with `--shape x=1,3`, or name `--store`"
+
+
+def test_a_rule_that_stops_says_so_in_lines_with_the_option_that_allows_more(
+    tmp_path: Path,
+) -> None:
+    rule = "combine_by_primitives(op_call_by_kind(), using: [join_anything], max_nodes: 4)"
+    (tmp_path / "spec.collage").write_text(f"collage 1;\ntarget t on llvm {{ rules {rule}; }}\n")
+    (tmp_path / "model.graph").write_text(
+        "graph { x: f32[4]; a = exp(x); b = exp(a); c = exp(b); y = exp(c); return y; }\n"
+    )
+    spec, model = tmp_path / "spec.collage", tmp_path / "model.graph"
+
+    done = collage("candidates", model, "--target", spec, "--max-candidates", "1")
+
+    first, second = done.err.splitlines()
+    assert first.startswith("target `t`: warning[W0424]: `combine_by_primitives` stopped")
+    assert second.startswith("help: write `max_nodes`")
+    assert "`--max-candidates`" in second

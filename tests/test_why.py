@@ -85,7 +85,9 @@ KINDS = [
         "pattern p(x) { y = nn.relu(x); where dim(x, 0) % 2 == 0; yield y; }",
         RELU.replace("4, 8", "n, 8"),
         "p.collage:2:38: `dim(x, 0) % 2 == 0` is unknown (at `y`)\n"
-        "dim(x, 0) is unknown (`n` is symbolic)",
+        "dim(x, 0) is unknown (`n` is symbolic)\n"
+        "the input `x` has symbols in its shape: write numbers in their place; "
+        "an ONNX model takes them with the argument `shapes` (`x=1,8`)",
         "2:38 ? where dim(x, 0) % 2 == 0 dim(x, 0) is unknown (`n` is symbolic)",
         id="symbolic dimension",
     ),

@@ -168,6 +168,12 @@ def test_nearly_every_random_pattern_that_is_accepted_has_an_example() -> None:
         "pattern p(x: [n]) { y = add(x, arange(0, _, 1) [dtype == i64]); yield y; }",
         "pattern p(x: [n, m], s: [k, m]) { y = slice_scatter(x, s, 0, _, 1); yield y; }",
         'pattern p(x) { y = call_tir(x) [function == "f"]; where dtype(y) == i8; yield y; }',
+        "pattern p(x) { y = sort(x); where rank(x) == 0; yield y; }",
+        "pattern p(x) { y = argsort(x) [axis == -1]; where rank(x) == 0; yield y; }",
+        "pattern p(x) { y = multiply(x, 0.5, 4) flat; where dtype(x) == i32; yield y; }",
+        "pattern p(x) { y = add(x, 0.5, 0.5) flat; where dtype(x) == i64; yield y; }",
+        "pattern p(x) { y = multiply(x, -1) flat; where dtype(x) == u8; yield y; }",
+        "pattern p(x) { y = add(x, -1) flat; where dtype(x) == u8; yield y; }",
         (
             "pattern p(q, k, mask: const & [t, t]) { "
             "s = matmul(q, permute_dims(k) [axes == [0, 1, 3, 2]]); y = add(s, mask); "

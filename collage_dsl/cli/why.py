@@ -5,12 +5,13 @@ from pathlib import Path
 
 from collage_dsl.cli.answer import answer
 from collage_dsl.cli.at import nodes_at
-from collage_dsl.cli.failure import WRONG, CommandError
+from collage_dsl.cli.failure import WRONG, CommandError, with_options
 from collage_dsl.cli.graphs import load_graph
 from collage_dsl.engine.named import parts, spec_file
 from collage_dsl.engine.spec_files import patterns
 from collage_dsl.engine.why import near, why
 from collage_dsl.language.messages.hints import did_you_mean
+from collage_dsl.report.why import NearDocument, WhyDocument
 from collage_dsl.rules import Pattern
 
 
@@ -27,7 +28,7 @@ def explain_match(
     graph = load_graph(model, shapes)
     nodes_at(graph, node, model)
     document = why(pattern, graph, at=node, model=str(model), allow_extern=allow_extern)
-    answer(document, str(document), output_format)
+    _answer(document, output_format)
     return 0 if document.matches else WRONG
 
 
@@ -42,7 +43,12 @@ def show_near(
     pattern = load_pattern(named, allow_extern=allow_extern)
     graph = load_graph(model, shapes)
     document = near(pattern, graph, top=top, model=str(model), allow_extern=allow_extern)
-    answer(document, str(document), output_format)
+    _answer(document, output_format)
+
+
+def _answer(document: WhyDocument | NearDocument, output_format: str) -> None:
+    said = document.model_copy(update={"hint": with_options(document.hint)})
+    answer(said, str(said), output_format)
 
 
 def load_pattern(named: str, *, allow_extern: bool = False) -> Pattern:

@@ -30,7 +30,8 @@ def told(target: str, stop: Stop) -> str:
     return (
         f"target `{target}`: warning[W0424]: `{stop.rule}` stopped with {stop.number} candidates, "
         f"most of them around `{stop.node}`; some candidates are missing\n"
-        f"help: {_INSTEAD[stop.rule]}, or allow more with `max_candidates`"
+        f"help: {_INSTEAD[stop.rule]}, or allow more with `max_candidates` in the `limits` of the "
+        "target (where it has none, on the command line with `--max-candidates`)"
     )
 
 

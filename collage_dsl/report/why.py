@@ -4,6 +4,7 @@ from pydantic import Field
 
 from collage_dsl.graph import Graph, Node, members
 from collage_dsl.report.documents import Document, FileName, PlaceDocument
+from collage_dsl.report.unknown_sizes import how_to_know
 from collage_dsl.rules.explain import (
     Answer,
     Asked,
@@ -124,6 +125,7 @@ class WhyDocument(Document):
     matches: list[MatchDocument]
     because: str = Field(description="empty where there is a match")
     message: str = Field(description="what the spec says about the condition that failed")
+    hint: str = Field(description="how to make an unknown condition known; empty if none is")
     place: WrittenDocument | None
     held: int
     parts: int
@@ -158,6 +160,7 @@ class NearDocument(Document):
     pattern: str
     matched: list[str]
     misses: list[MissDocument]
+    hint: str = Field(description="how to make unknown conditions known; empty if none is")
     farther: int = Field(description="nodes at which less held")
     apart: int = Field(description="nodes at which nothing held")
 
@@ -199,6 +202,7 @@ def why(
         ],
         because=attempt.because if failed else "",
         message=attempt.reason if failed else "",
+        hint=how_to_know(graph, _asked(explanation.reason)) if failed else "",
         place=_place(_reason_span(explanation)),
         held=share.held,
         parts=share.of,
@@ -236,6 +240,7 @@ def near(
             )
             for share, explanation in found.misses
         ],
+        hint=how_to_know(graph, (f for _, e in found.misses for f in _asked(e.reason))),
         farther=found.farther,
         apart=found.apart,
     )
@@ -349,7 +354,11 @@ def _node(node: Node) -> NodeDocument:
 
 
 def _facts(record: Asked | Refused | None) -> list[FactDocument]:
-    return [_fact(fact) for fact in record.facts] if isinstance(record, Asked) else []
+    return list(map(_fact, _asked(record)))
+
+
+def _asked(record: Asked | Refused | None) -> tuple[Fact, ...]:
+    return record.facts if isinstance(record, Asked) else ()
 
 
 def _fact(fact: Fact) -> FactDocument:

@@ -53,6 +53,7 @@ def why_text(document: WhyDocument) -> str:
             f"{document.pattern} does not match at {where}",
             f"  {place}{document.because}",
             *(f"  {fact}" for fact in _facts(_facts_of_reason(document.tried))),
+            *([f"  {document.hint}"] if document.hint else []),
             f"  {document.held} of {document.parts} parts held",
         ]
     lines = list(_Writer(document).step(document.tried, 0))
@@ -84,7 +85,8 @@ def near_text(document: NearDocument) -> str:
         )
     table = _aligned([("held", "node", "operator", "where", "why not"), *rows])
     rest = f"{document.farther} more are farther away; nothing of it holds at {document.apart}"
-    return _text([f"{head}; where it nearly does:", "", *table, "", rest])
+    hint = [document.hint] if document.hint else []
+    return _text([f"{head}; where it nearly does:", "", *table, "", *hint, rest])
 
 
 def _text(lines: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from functools import cache
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import CALL_TIR, Operator, is_commutative, operators
 from collage_dsl.language.reasoning.premises import what_is_said
+from collage_dsl.rules.flattening import together
 from collage_dsl.rules.parts import in_chain
 from collage_dsl.rules.pattern import (
     Anything,
@@ -207,12 +208,30 @@ class Reading:
         return found
 
     def tree(self, use: int, flat: Flat) -> int:
-        """The operands of a flat call one after the other, in the order written."""
-        value, *others = (self.read(use, each) for each in flat.operands)
-        says = Call((flat.op,), (Anything(), Anything()), shared=flat.shared)
+        """
+        The operands of a flat call one after the other, in the order written; or the values, and
+        then what the numbers make together. What is below 0 may be subtracted, or be a sign.
+        """
+        total = together(flat)
+        is_below = total.number < 0 and flat.op in ("add", "multiply")
+        ways = ["written"] + ["together"] * (len(flat.numbers) > 1) + ["turned"] * is_below
+        way = self.tape.choose(len(ways)) if flat.values else 0
+        operands = flat.values if way else flat.operands
+        value, *others = (self.read(use, each) for each in operands)
         for other in others:
-            value = self.add(Part(says, (value, other), flat.op, use))
-        return value
+            value = self.in_tree(use, flat, flat.op, value, other)
+        if not way:
+            return value
+        op, number = flat.op, total.number
+        if ways[way] == "turned" and op == "multiply":
+            value = self.in_tree(use, flat, "negative", value)
+        if ways[way] == "turned":
+            op, number = "subtract" if op == "add" else op, -number
+        return self.in_tree(use, flat, op, value, self.read(use, Number(number, total.tolerance)))
+
+    def in_tree(self, use: int, flat: Flat, op: str, *of: int) -> int:
+        says = Call((op,), (Anything(),) * len(of), shared=flat.shared)
+        return self.add(Part(says, of, op, use))
 
     def path(self, use: int, path: PathFrom) -> int:
         """A path that does not part."""

@@ -43,6 +43,14 @@ def lettered(call: Call) -> Type:
     return fitted(call, LETTERED[call.op])
 
 
+def attention_with_weights(call: Call) -> Type:
+    """The columns of the weights are those of the query, the keys and the values of each head."""
+    weights, heads = call.shape(1), call.known_whole("num_heads")
+    if weights is not None and len(weights) == 2 and heads and is_no_multiple(weights[1], heads):
+        raise MismatchError(f"{weights[1]} columns do not make {heads} heads")
+    return lettered(call)
+
+
 def batch_normalizing(call: Call) -> Type:
     """In the oldest versions, the weights may also have all dimensions after the batch."""
     shape = call.shape()
@@ -114,13 +122,29 @@ def group_normalizing_images(call: Call) -> Type:
 def quantizing(call: Call) -> Type:
     """A list of scales has one for each place along the axis; a single scale is for all."""
     shape, scales, axis = call.shape(0), call.shape(1), call.known_whole("axis")
-    is_whole = "block_size" not in operators()[call.op].attrs or call.known("block_size") == 0
+    block = call.known_whole("block_size") if "block_size" in operators()[call.op].attrs else 0
+    if block and shape is not None and scales is not None:
+        _check_blocks(shape, scales, block, axis)
+    is_whole = block == 0
     is_list = scales is not None and len(scales) == 1 and differ(scales[0], 1)
     if is_whole and shape and scales is not None and is_list and axis is not None:
         along = shape[axis_in(axis, len(shape))]
         if differ(scales[0], along):
             raise MismatchError(f"{scales[0]} scales do not fit a dimension of {along}")
     return result(call, shape)
+
+
+def _check_blocks(shape: Shape, scales: Shape, block: int, axis: int | None) -> None:
+    """There is a scale for each block along the axis."""
+    if len(scales) != len(shape):
+        message = f"scales of blocks have the {len(shape)} dimensions of the data, not "
+        raise MismatchError(f"{message}{len(scales)}")
+    for at, (dim, count) in enumerate(zip(shape, scales, strict=True)):
+        if axis is None or not isinstance(dim, int) or not isinstance(count, int):
+            continue
+        blocks = -(-dim // block) if at == axis_in(axis, len(shape)) else dim
+        if blocks != count:
+            raise MismatchError(f"{count} scales do not fit {blocks} blocks in dimension {at}")
 
 
 def rotating(call: Call) -> Type:
@@ -229,6 +253,9 @@ FUSED: Mapping[str, Callable[[Call], Type]] = {
         for domain in ("onnx", "com.microsoft")
         for sort in ("Quantize", "Dequantize")
     },
+    **dict.fromkeys(
+        ("com.microsoft.Attention", "com.microsoft.QAttention"), attention_with_weights
+    ),
     "onnx.Attention": attention,
     "onnx.BatchNormalization": batch_normalizing,
     "onnx.GroupNormalization": group_normalizing,

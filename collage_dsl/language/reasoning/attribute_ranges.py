@@ -51,6 +51,8 @@ _BLOCKS = one_of(2**power for power in range(4, 31))
 _OF_OPERATORS: Mapping[tuple[str, str], Values] = {
     ("com.microsoft.MatMulBnb4", "block_size"): _BLOCKS,
     ("com.microsoft.MatMulNBits", "block_size"): _BLOCKS,
+    ("onnx.DequantizeLinear", "block_size"): NATURAL,
+    ("onnx.QuantizeLinear", "block_size"): NATURAL,
 }
 """By operator and attribute, where other operators have an attribute of the same name."""
 

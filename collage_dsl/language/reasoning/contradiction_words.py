@@ -89,9 +89,9 @@ def _counted(expression: Expression) -> str:
 def says(premises: Sequence[Premise]) -> str:
     """A hint with at most two different things that operators say."""
     said: dict[str, str] = {}
-    for premise in premises:
-        if isinstance(premise, Claim):
-            said.setdefault(premise.relation.says, premise.says)
+    claims = (premise for premise in premises if isinstance(premise, Claim))
+    for claim in sorted(claims, key=lambda each: each.relation.is_plain):
+        said.setdefault(claim.relation.says, claim.says)
     return "; ".join(list(said.values())[:2])
 
 
@@ -233,7 +233,12 @@ def _some_of(text: str, values: Sequence[Value]) -> str:
     if len(numbers) < len(values):
         return ""
     first, second, third, *_, last = sorted(numbers)
-    return f"`{text}` is `{first}`, `{second}`, `{third}`, … or `{last}` here"
+    end = f" or `{last}`" if last < _HIGH else ""
+    return f"`{text}` is `{first}`, `{second}`, `{third}`, …{end} here"
+
+
+_HIGH = 1 << 30
+"""The last number of a list that goes on has no meaning if it is this or more."""
 
 
 def _from_to(least: Number, most: Number, values: Values) -> str:

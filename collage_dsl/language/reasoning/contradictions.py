@@ -48,6 +48,7 @@ from collage_dsl.rules.condition import (
     DimAt,
     Each,
     Expression,
+    Has,
     Max,
     Min,
     Not,
@@ -280,8 +281,24 @@ class Contradictions:
         parts = [Condition(part, place.span, size=size_of(part)) for part, place in said]
         needed = {each.span for each in self.exclusion.needed(parts)} if len(parts) > 1 else set()
         if len(needed) > 1:
-            return excluding([place for _, place in said if place.span in needed])
+            return self.excluding_parts([each for each in said if each[1].span in needed])
         return next(self.range(*each) for each in said if each[1].span in needed or not needed)
+
+    def excluding_parts(self, said: Sequence[tuple[Expression, ast.Expression]]) -> str:
+        """A hint that names the parts of a condition, and what is left for the last of them."""
+        hint = excluding([place for _, place in said])
+        *others, (last, place) = said
+        match last:
+            case Compare(left=left) if not isinstance(left, Has):
+                pass
+            case Within():
+                pass
+            case _:
+                return hint
+        ways = self.exclusion.ways([Condition(part, at.span) for part, at in others])
+        left_over = left_for(self.exclusion, ways, last, place).removesuffix(" here")
+        is_plain = left_over and hint.endswith("exclude each other")
+        return f"{hint}: {left_over}" if is_plain else hint
 
     def range(self, expression: Expression, written: ast.Expression) -> str:
         """A hint that says what is compared in vain."""

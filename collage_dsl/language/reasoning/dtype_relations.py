@@ -17,6 +17,7 @@ from collage_dsl.language.reasoning.list_values import is_none
 from collage_dsl.language.reasoning.numbers import elements, rounding
 from collage_dsl.language.reasoning.relations import Claim, Relation
 from collage_dsl.language.reasoning.required_calls import Called
+from collage_dsl.language.reasoning.shown_values import MOST_SHOWN
 from collage_dsl.rules.condition import Dtype, Has, ValueOf
 from collage_dsl.rules.flattening import Together, together
 from collage_dsl.rules.pattern import Number
@@ -109,8 +110,10 @@ def _is_number(at: int, number: Number, called: Called, facts: Facts) -> None:
     order_elements(facts, ValueOf(called.operands[at]))
     facts.narrow(ValueOf(called.operands[at]), numbers)
     dtypes = facts.of(Dtype(called.operands[at])).allowed
-    if dtypes and elements(numbers, dtypes).is_empty:
-        named = listed(sorted(map(str, dtypes)), "or")
+    others = [facts.of(Dtype(o)).allowed for i, o in enumerate(called.operands) if i != at]
+    said = {d for d in dtypes or () if any(other is None or d in other for other in others)}
+    if dtypes and 0 < len(said) <= MOST_SHOWN and elements(numbers, dtypes).is_empty:
+        named = listed(sorted(map(str, said)), "or")
         facts.mismatch = f"no element of dtype {named} is the number {number.value:g}"
 
 

@@ -75,7 +75,10 @@ def _sized(called: Called, facts: Facts) -> None:
 
 
 list_relations = table(
-    (_takes_lists, Relation("the lists of {op} are written in the program", once=_written)),
+    (
+        _takes_lists,
+        Relation("the lists of {op} are written in the program", once=_written, is_plain=True),
+    ),
     (_GIVE, Relation("{op} gives the shape in its list", once=_gives)),
     (_LENGTHS.keys(), Relation("{op} takes a size above 0 for each axis of an image", once=_sized)),
 )

@@ -12,7 +12,7 @@ from collage_dsl.language.reasoning.relations import Relation
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.rules.condition import Attr, Rank, Value
 
-_MAY_SCALE_ALL = frozenset({"dequantize", "quantize"})
+_TAKE_RANK_0 = frozenset({"argsort", "dequantize", "quantize", "sort"})
 """Operators that take a value of rank 0, whatever the axis is."""
 
 _NORMS_OF_CHANNELS = frozenset({"nn.group_norm", "nn.instance_norm"})
@@ -51,7 +51,7 @@ def _axes(attribute: str, more: int, called: Called, facts: Facts) -> None:
     term, rank = called.attribute(attribute), Rank(called.tensors(0)[0])
     if term not in facts.known:  # it may have no value
         return
-    if 0 in facts.of(rank) and _MAY_SCALE_ALL.intersection(called.call.ops):
+    if 0 in facts.of(rank) and _TAKE_RANK_0.intersection(called.call.ops):
         return
     allowed = facts.of(term).allowed
     if allowed is None:
@@ -101,8 +101,9 @@ def _permuted(called: Called, facts: Facts) -> None:
     allowed = facts.of(term).allowed
     if allowed is not None:
         orders = [value for value in allowed if isinstance(value, tuple) and _is_order(value)]
-        facts.narrow(term, one_of(v for v in orders if len(v) in facts.of(rank)))
+        fit = [value for value in orders if len(value) in facts.of(rank)]
         facts.narrow(rank, one_of(map(len, orders)))
+        facts.narrow(term, one_of(fit))
 
 
 def _is_order(axes: tuple[Value, ...]) -> bool:
@@ -115,5 +116,6 @@ def _padded(called: Called, facts: Facts) -> None:
     allowed = facts.of(term).allowed
     if allowed is not None:
         widths = [value for value in allowed if isinstance(value, tuple) and len(value) % 2 == 0]
-        facts.narrow(term, one_of(v for v in widths if len(v) // 2 in facts.of(rank)))
+        fit = [value for value in widths if len(value) // 2 in facts.of(rank)]
         facts.narrow(rank, one_of(len(value) // 2 for value in widths))
+        facts.narrow(term, one_of(fit))

@@ -139,7 +139,10 @@ def _as_long_as(name: str, each: int, others: int, called: Called, facts: Facts)
     if by_rank and not fit:
         first, of = next(iter(by_rank)), called.call.ops[0]
         only = facts.of(rank).only()
-        beside = "" if only is None else f", and this has rank {only}"
+        beside = ""
+        if isinstance(only, int):
+            count = each * (only - others)
+            beside = f", and this has rank {only}: write {count} number{'s' * (count != 1)}"
         if len(first) % each == 0:
             facts.mismatch = (
                 f"`{name}` {list(first)} of `{of}` is for rank {by_rank[first]}{beside}"

@@ -27,7 +27,7 @@ class Relation:
     `once` adds what always holds, `again` what follows from facts that are known by then. An
     absent optional call stands for its first operand; `if_absent` says that the relation holds
     then too. Others are left out for optional calls. `axes_in` is the attribute whose axes it is
-    about, if it is about axes.
+    about, if it is about axes. A relation that `is_plain` explains little; messages prefer others.
     """
 
     says: str
@@ -35,6 +35,7 @@ class Relation:
     again: Apply | None = None
     if_absent: bool = False
     axes_in: str = ""
+    is_plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

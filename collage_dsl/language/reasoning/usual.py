@@ -54,7 +54,7 @@ def usual(
     yield from _usual_sizes(conditions, ways)
     yield from _usual_indices(calls, ways)
     yield from _usual_parts(calls)
-    yield from _usual_windows(calls, conditions)
+    yield from _usual_windows(calls, conditions, ways)
 
 
 def _usual_parts(calls: Sequence[Called]) -> Iterator[Condition]:
@@ -66,15 +66,16 @@ def _usual_parts(calls: Sequence[Called]) -> Iterator[Condition]:
                 yield Condition(smaller, span, usual="no part that `split` gives is empty")
 
 
-def _usual_windows(calls: Sequence[Called], conditions: Sequence[Condition]) -> Iterator[Condition]:
+def _usual_windows(
+    calls: Sequence[Called], conditions: Sequence[Condition], ways: Sequence[Facts]
+) -> Iterator[Condition]:
     """That the padding beside an image is smaller than a window, where anything is said of it."""
-    asked = {_attribute_in(term) for c in conditions for term in terms(c.expression)}
-    for called, span in _written(calls):
-        if called.attribute("padding") in asked:
-            is_dilated = called.attribute("dilation") in asked
-            for smaller in usual_windows(called, is_dilated=is_dilated):
-                words = f"the padding of `{called.call.ops[0]}` is smaller than its window"
-                yield Condition(smaller, span, usual=words)
+    named = (_attribute_in(term) for c in conditions for term in terms(c.expression))
+    asked = frozenset(attribute for attribute in named if isinstance(attribute, Attr))
+    for called, span in _written(calls) if asked else ():
+        for smaller in usual_windows(called, asked, ways):
+            words = f"the padding of `{called.call.ops[0]}` is smaller than its window"
+            yield Condition(smaller, span, usual=words)
 
 
 def _attribute_in(term: Term) -> Attr | AttrOf | None:

@@ -102,11 +102,12 @@ class FileChecker:
             for target, spec in specs
             if spec is not None
         }
-        if not self.findings.errors:
-            named = [(t.name, found[t.name.text]) for t in targets if t.name.text in found]
-            check_same_targets(named, self.findings)
+        is_right = not self.findings.errors
         names = frozenset(target.name.text for target in targets) | self.broken
         tests = self.tests(scope, found, names)
+        if is_right:
+            named = [(t.name, found[t.name.text]) for t in targets if t.name.text in found]
+            check_same_targets(named, [test.costs for test in tests], self.findings)
         self.check_imports({*scope.used, *(used for _, used in inner.uses)})
         by_name = {n: p for n, p in inner.checked.items() if p is not None}
         return Contents(found, tests, by_name, self.own())

@@ -166,6 +166,21 @@ def _is_file(path: Path) -> bool:
         return False
 
 
+_MOST_DEFINED = 8
+"""The most definitions of a file that a hint names."""
+
+
+def _defined_in(exports: Exports) -> Hint:
+    """A hint that names some of what a file defines."""
+    names = sorted(exports.definitions)
+    if not names:
+        return Hint("it defines nothing")
+    if len(names) <= _MOST_DEFINED:
+        return Hint(f"it defines {listed(names, 'and')}")
+    first = ", ".join(f"`{name}`" for name in names[:_MOST_DEFINED])
+    return Hint(f"it defines {first} and {len(names) - _MOST_DEFINED} more")
+
+
 def brought(
     written: ast.Import, exports: Exports, findings: Findings
 ) -> Iterator[tuple[str, Definition]]:
@@ -191,6 +206,7 @@ def brought(
                 names = name if name == visible else f"{name} as {visible}"
                 message += ", it only imports it"
                 hint = Hint(f'write `import "{path}" only ({names});`')
+            hint = hint or _defined_in(exports)
             findings.error("E0803", wanted.span, message, hint)
 
 

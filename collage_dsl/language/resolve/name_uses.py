@@ -1,11 +1,14 @@
 """Report names and modifiers that are not used as they were declared, and patterns too large."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.messages.hints import Hint, write
 from collage_dsl.language.reasoning.pattern_shape import (
     always_there,
+    calls,
     depth,
     pattern_calls,
     references,
@@ -15,6 +18,7 @@ from collage_dsl.language.resolve.pattern_names import Names
 from collage_dsl.language.resolve.scope import MAX_DEPTH, MAX_SIZE, PatternScope
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.pattern import Pattern, Reference
+from collage_dsl.rules.written import called_text, operand_text
 from collage_dsl.source import Span
 
 
@@ -53,13 +57,36 @@ def _check_optional(names: Names, name: str, span: Span, *, is_always_there: boo
     parameter = names.parameters.get(name)
     if parameter and parameter.optional and is_always_there:
         message = f"`{name}` is optional, but an operator always takes it"
-        hint = f"write `{name}`, or make the operator optional: `add?(…, {name})`"
+        hint = f"write `{name}`{_or_absent(names, name)}"
         names.findings.error("E0305", span, message, hint)
     elif (
         parameter and not parameter.optional and not is_always_there and not _is_given(names, name)
     ):
         message = f"`{name}` is not optional, so every match has the operator that takes it"
         names.findings.warning("W0308", span, message, write(f"{name}?"))
+
+
+def _or_absent(names: Names, name: str) -> str:
+    """How to write that the parameter `name` may be absent, with the call that takes it."""
+    takes = (c for b in names.bindings.values() for c in calls(b.value))
+    call = next((c for c in takes if Reference(name) in c.operands), None)
+    if call is None:
+        return f", or make the operator optional: `add?(…, {name})`"
+    at = call.operands.index(Reference(name))
+    rest = (*call.operands[:at], *call.operands[at + 1 :])
+    if call.ops and all(_may_leave_out(op, at) for op in call.ops):
+        both = " | ".join(operand_text(replace(call, operands=o)) for o in (rest, call.operands))
+        return f", or both calls: `({both})`"
+    if not at:
+        return ""
+    return f", or make the operator optional: `{called_text(call)}?(…, {name})`"
+
+
+def _may_leave_out(op: str, at: int) -> bool:
+    """Whether calls of `op` can be without the operand at place `at`."""
+    operator = operators()[op]
+    named = operator.operands or ()
+    return at < len(named) and f"{named[at]}?" in operator.shown_operands
 
 
 def _is_given(names: Names, name: str) -> bool:
