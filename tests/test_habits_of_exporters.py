@@ -100,3 +100,30 @@ def test_rounding_decides_between_integers_of_16_bits() -> None:
 
     for target in ("native", "onnxruntime"):
         collage.compile(model, [target], cost=[cost], race_seconds=0.1)
+
+
+def test_an_attribute_of_a_function_has_its_default() -> None:
+    """ONNX's own inliner leaves it out, so that an operator inside takes its own default."""
+    model = parse_model(
+        """<ir_version: 9, opset_import: ["": 18, "own": 1]>
+        g (float[2,3] x, bool c) => (float[2,3] y, float[2,3] z) {
+          y = own.outer (x)
+          z = If (c) <
+            then_branch = then () => (float[2,3] a) { a = own.leaky <slope = 0.75> (x) },
+            else_branch = otherwise () => (float[2,3] b) { b = own.leaky (x) }
+          >
+        }
+        <domain: "own", opset_import: ["": 18, "own": 1]>
+        outer (x) => (y) { y = own.leaky (x) }
+        <domain: "own", opset_import: ["": 18]>
+        leaky <slope: float = 0.25> (x) => (y) { y = LeakyRelu <alpha: float = @slope> (x) }"""
+    )
+    targets = ["native", "onnxruntime"]
+    compiled = collage.compile(model, targets, cost=[lambda kernel: 1e-6], race_seconds=0.1)
+    x = -np.ones((2, 3), np.float32)
+
+    found = compiled.run({"x": x, "c": np.array(False)})
+
+    assert (found["y"] == -0.25).all()
+    assert (found["z"] == -0.25).all()
+    assert (compiled.run({"x": x, "c": np.array(True)})["z"] == -0.75).all()
