@@ -1,10 +1,13 @@
 """
-Products of bytes in onnxruntime, exact on every processor.
+Products of bytes in onnxruntime, exact on every processor, and of weights of a few bits.
 
 Where a processor has no instruction for it (x86 without VNNI), onnxruntime adds two products of an
 unsigned and a signed byte in 16 bits, and sums beyond 32767 become 32767. Nothing says so, and the
 sum may be half of the right one. Products of two unsigned bytes are exact, and a signed byte with a
 zero point is the same number as an unsigned one, 128 higher, with a zero point 128 higher.
+
+Where a `MatMulNBits` has the accuracy level 4, onnxruntime rounds the other factor to bytes, if the
+weights are constants of the session.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,6 +32,40 @@ _ZERO_POINTS = {
 """The places of the two factors of each operator, each with that of its zero point."""
 
 
+LEVEL = "accuracy_level"
+"""The attribute of `MatMulNBits` that allows other numbers than those of float32."""
+
+_FLOAT32 = 1
+
+
+def exact(model: onnx.ModelProto) -> onnx.ModelProto:
+    """`model` for onnxruntime here, without saturation, and without factors rounded to bytes."""
+    return _without_rounding(without_saturation(model))
+
+
+def exact_in(text: bytes) -> bytes:
+    """`exact` for a model as it is saved."""
+    model = onnx.load_from_string(text)
+    found = exact(model)
+    return text if found is model else found.SerializeToString()
+
+
+def _without_rounding(model: onnx.ModelProto) -> onnx.ModelProto:
+    if not any(each.i > _FLOAT32 for each in _levels(model)):
+        return model
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    for each in _levels(result):
+        each.i = min(each.i, _FLOAT32)
+    return result
+
+
+def _levels(model: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
+    for body in (model.graph, *model.functions):
+        for node in _nodes(body):
+            yield from (each for each in node.attribute if each.name == LEVEL)
+
+
 def without_saturation(model: onnx.ModelProto) -> onnx.ModelProto:
     """`model` for onnxruntime here: products of an unsigned and a signed byte have two unsigned."""
     used = any(node.op_type in _ZERO_POINTS for node in _nodes(model.graph))
@@ -38,13 +75,6 @@ def without_saturation(model: onnx.ModelProto) -> onnx.ModelProto:
     result.CopyFrom(model)
     _replace(result.graph, _types(model))
     return result
-
-
-def without_saturation_in(text: bytes) -> bytes:
-    """`without_saturation` for a model as it is saved."""
-    model = onnx.load_from_string(text)
-    exact = without_saturation(model)
-    return text if exact is model else exact.SerializeToString()
 
 
 @cache
@@ -66,7 +96,7 @@ def saturates() -> bool:
     return bool((session.run(None, {"left": left})[0] != count * 255 * 127).any())
 
 
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+def _nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
     for node in graph.node:
         yield node
         for body in _bodies(node):

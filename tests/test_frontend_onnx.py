@@ -16,7 +16,7 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.to_relax import to_relax
 from collage_dsl.graph import Form, Graph, TensorType, members
 from collage_dsl.realization.lower import build
-from collage_dsl.saturation import without_saturation
+from collage_dsl.saturation import exact
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -64,7 +64,7 @@ def run_onnx(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(without_saturation(model).SerializeToString(), options)
+    session = onnxruntime.InferenceSession(exact(model).SerializeToString(), options)
     return [np.asarray(value) for value in session.run(None, dict(inputs))]
 
 

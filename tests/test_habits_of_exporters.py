@@ -1,7 +1,9 @@
 """Nodes that exporters write often, and that random models of all operators seldom have."""
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 from onnx.parser import parse_model
 
 import collage_dsl as collage
@@ -100,3 +102,118 @@ def test_rounding_decides_between_integers_of_16_bits() -> None:
 
     for target in ("native", "onnxruntime"):
         collage.compile(model, [target], cost=[cost], race_seconds=0.1)
+
+
+def test_an_attribute_of_a_function_has_its_default() -> None:
+    """ONNX's own inliner leaves it out, so that an operator inside takes its own default."""
+    model = parse_model(
+        """<ir_version: 9, opset_import: ["": 18, "own": 1]>
+        g (float[2,3] x, bool c) => (float[2,3] y, float[2,3] z) {
+          y = own.outer (x)
+          z = If (c) <
+            then_branch = then () => (float[2,3] a) { a = own.leaky <slope = 0.75> (x) },
+            else_branch = otherwise () => (float[2,3] b) { b = own.leaky (x) }
+          >
+        }
+        <domain: "own", opset_import: ["": 18, "own": 1]>
+        outer (x) => (y) { y = own.leaky (x) }
+        <domain: "own", opset_import: ["": 18]>
+        leaky <slope: float = 0.25> (x) => (y) { y = LeakyRelu <alpha: float = @slope> (x) }"""
+    )
+    targets = ["native", "onnxruntime"]
+    compiled = collage.compile(model, targets, cost=[lambda kernel: 1e-6], race_seconds=0.1)
+    x = -np.ones((2, 3), np.float32)
+
+    found = compiled.run({"x": x, "c": np.array(False)})
+
+    assert (found["y"] == -0.25).all()
+    assert (found["z"] == -0.25).all()
+    assert (compiled.run({"x": x, "c": np.array(True)})["z"] == -0.75).all()
+
+
+FUSED = {
+    "gelu": "(float[2,8] x) => (float[2,8] y) { y = com.microsoft.Gelu (x) }",
+    "quick gelu": """(float[2,8] x) => (float[2,8] y) {
+      y = com.microsoft.QuickGelu <alpha = 1.5> (x)
+    }""",
+    "product": """(float[2,8,3] x, float[2,5,8] z) => (float[2,3,5] y) {
+      y = com.microsoft.FusedMatMul <transA = 1, transB = 1, alpha = 0.25> (x, z)
+    }""",
+    "product of weights": """(float[2,3,8] x) => (float[2,3,4] y) {
+      y = com.microsoft.FusedMatMul <transB = 1, alpha = 0.25> (x, w48)
+    }""",
+    "gemm": """(float[2,8] x) => (float[2,4] y) {
+      y = com.microsoft.FusedGemm <activation = "LeakyRelu", activation_alpha = 0.2, transB = 1>
+        (x, w48, v4)
+    }""",
+    "convolution": """(float[1,3,6,6] x, float[1,4,4,4] z) => (float[1,4,4,4] y) {
+      y = com.microsoft.FusedConv <kernel_shape = [3, 3], activation = "Relu"> (x, k, v4, z)
+    }""",
+    "clipped convolution": """(float[1,3,6,6] x) => (float[1,4,4,4] y) {
+      y = com.microsoft.FusedConv <
+        kernel_shape = [3, 3], activation = "Clip", activation_params = [0.0, 6.0]
+      > (x, k, v4)
+    }""",
+    "norm": """(float[2,3,8] x, float[3,8] z) => (float[2,3,8] y, float[2,3,8] s) {
+      y, , , s = com.microsoft.SkipLayerNormalization <epsilon = 1e-5> (x, z, v8, w8, u8)
+    }""",
+    "norm without shift": """(float[2,3,8] x, float[2,3,8] z) => (float[2,3,8] y) {
+      y = com.microsoft.SkipLayerNormalization (x, z, v8)
+    }""",
+    "root mean square": """(float[2,3,8] x, float[2,3,8] z) => (float[2,3,8] y, float[2,3,8] s) {
+      a, , , s = com.microsoft.SkipSimplifiedLayerNormalization <epsilon = 1e-6> (x, z, v8)
+      y = SimplifiedLayerNormalization <axis = -1, epsilon = 1e-6, stash_type = 1> (a, w8)
+    }""",
+    "embedding": """(int32[2,3] x, int32[2,3] z, int32[2,3] m)
+      => (float[2,3,8] y, int32[2] c, float[2,3,8] s) {
+      y, c, s = com.microsoft.EmbedLayerNormalization (x, z, w48, w48, w48, v8, w8, m)
+    }""",
+    "embedding without mask": """(int32[b,n] x) => (float[b,n,8] y, int32[b] c) {
+      y, c = com.microsoft.EmbedLayerNormalization (x, , w48, w48, , v8, w8)
+    }""",
+    "dynamic product": """(float[2,8] x) => (float[2,4] y) {
+      y = com.microsoft.DynamicQuantizeMatMul (x, q, v4s, z4, v4)
+    }""",
+    "product of bytes": """(float[2,8] x) => (float[2,4] y) {
+      b, s, z = DynamicQuantizeLinear (x)
+      y = com.microsoft.MatMulIntegerToFloat (b, q, s, v4s, z, z4, v4)
+    }""",
+}
+"""Nodes that the optimizer of onnxruntime writes, and those of its own examples."""
+
+
+def fused(name: str, opset: int) -> onnx.ModelProto:
+    generator = np.random.default_rng(0)
+    constants = {
+        "w48": generator.normal(size=(4, 8)).astype(np.float32),
+        "k": generator.normal(size=(4, 3, 3, 3)).astype(np.float32),
+        "q": generator.integers(0, 256, (8, 4), np.uint8),
+        "z4": generator.integers(0, 256, 4, np.uint8),
+        "v4s": generator.uniform(0.01, 0.02, 4).astype(np.float32),
+        "v4": generator.normal(size=4).astype(np.float32),
+    } | {n: generator.normal(size=8).astype(np.float32) for n in ("v8", "w8", "u8")}
+    head = f'<ir_version: 9, opset_import: ["": {opset}, "com.microsoft": 1]> g '
+    model = parse_model(head + FUSED[name])
+    used = {operand for node in model.graph.node for operand in node.input}
+    model.graph.initializer.extend(
+        numpy_helper.from_array(array, n) for n, array in constants.items() if n in used
+    )
+    return model
+
+
+@pytest.mark.parametrize("opset", [11, 17])
+@pytest.mark.parametrize("name", FUSED)
+def test_what_onnxruntime_fused_is_native(name: str, opset: int) -> None:
+    """Each kernel and the whole model are compared with onnxruntime."""
+    cost = [lambda kernel: 1e-6]
+
+    compiled = collage.compile(fused(name, opset), ["native"], cost=cost, race_seconds=0.1)
+
+    assert {kernel.target for kernel in compiled.plan.kernels} == {"tvm"}
+
+
+def test_parts_of_a_node_have_its_name_and_come_from_it() -> None:
+    graph = collage.from_onnx(fused("norm", 17))
+
+    assert [node.name for node in graph.nodes if node.is_call] == ["y.0.add", "s", "y"]
+    assert [each.op for each in graph.onnx["y.0.add"]] == ["SkipLayerNormalization"]

@@ -198,3 +198,12 @@ def test_a_formula_of_dimensions_with_names_is_one() -> None:
     assert plain_names(["n", "past", "past + n", "n + other", "n_other", 3]) == {
         "n + other": "n___other"
     }
+
+
+def test_a_dimension_named_like_a_keyword_gets_another_name() -> None:
+    """No formula can have it: `class * 2`. Python reads `ﬁ` as `fi`."""
+    assert plain_names(["class", "class_2", "lambda-", "ﬁ"]) == {
+        "class": "class_3",
+        "lambda-": "lambda_",
+        "ﬁ": "fi",
+    }

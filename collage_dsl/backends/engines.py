@@ -27,10 +27,13 @@ _BINDINGS = 32
 
 _EXACT = "session.x64quantprecision"
 """
-The setting by which the optimisations of onnxruntime do what `without_saturation` does, where the
+The setting by which the optimisations of onnxruntime do what `exact` does, where the
 processor needs it, for constants and for the nodes that they make.
 """
-_PRODUCTS_OF_BYTES = (b"ConvInteger", b"MatMulInteger", b"QLinear", b"QGemm")
+_IN_FLOAT32 = "session.qdq_matmulnbits_accuracy_level", "1"
+"""The setting by which it makes products with weights of a few bits that do not round to bytes."""
+
+_INEXACT = (b"ConvInteger", b"MatMulInteger", b"MatMulNBits", b"QLinear", b"QGemm")
 _SESSION_OPTIONS = ("num_cores",)
 _DTYPES = {
     "tensor(float16)": np.float16,
@@ -118,10 +121,10 @@ def _session(model: bytes, settings: Any) -> Any:
     from collage_dsl.offline import onnxruntime
 
     providers = ["CPUExecutionProvider"]
-    if any(op in model for op in _PRODUCTS_OF_BYTES):
-        from collage_dsl.saturation import without_saturation_in  # imports onnx
+    if any(op in model for op in _INEXACT):
+        from collage_dsl.saturation import exact_in  # imports onnx
 
-        model = without_saturation_in(model)
+        model = exact_in(model)
     settings.add_session_config_entry(_EXACT, "1")
     try:
         return onnxruntime.InferenceSession(model, settings, providers=providers)
@@ -166,6 +169,7 @@ def _settings(threads: int) -> Any:
     settings.log_severity_level = 4  # What goes wrong is raised, and not printed too.
     # Threads that wait actively between calls take the cores from other kernels.
     settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    settings.add_session_config_entry(*_IN_FLOAT32)
     return settings
 
 

@@ -36,7 +36,8 @@ from collage_dsl.frontend.onnx_constants import (
 from collage_dsl.frontend.onnx_data import Data
 from collage_dsl.frontend.onnx_fold import can_fold, fold
 from collage_dsl.frontend.onnx_functions import body_of, of_standard
-from collage_dsl.frontend.onnx_limits import MICROSOFT, is_known, joins, limit, takes_shapes
+from collage_dsl.frontend.onnx_fused import unfused
+from collage_dsl.frontend.onnx_limits import MICROSOFT, is_known, joins, limit, newer, takes_shapes
 from collage_dsl.frontend.onnx_loops import count_of, steps_of
 from collage_dsl.frontend.onnx_model import (
     Shapes,
@@ -222,7 +223,9 @@ class _Importer(Values):
             raise WrongNodeError(problem)
         for name in names_read(node):
             self.value(name)
-        if node.domain not in ("", "ai.onnx"):
+        if (parts := unfused(node, self, self.fresh(node))) is not None:
+            self.convert_parts(parts)
+        elif node.domain not in ("", "ai.onnx"):
             self.convert_operator(node)
         elif node.op_type == "Constant":
             self.values[node.output[0]] = array_of_constant(node)
@@ -237,11 +240,17 @@ class _Importer(Values):
         elif (sizes := self.sizes_of(node)) is not None:
             self.values[node.output[0]] = sizes
         elif (nodes := in_float32(node, self.dtype, self.constant)) is not None:
-            self.uses.update(name for each in nodes for name in each.input if name)
-            for each in nodes:
-                self.convert_node(each)
+            self.convert_parts(nodes)
         else:
             self.convert_operator(node)
+
+    def convert_parts(self, nodes: Sequence[onnx.NodeProto]) -> None:
+        """Convert nodes that together stand for one of the model."""
+        names = [name for each in nodes for name in each.input if name]
+        self.uses.update(names)
+        for each in nodes:
+            self.convert_node(each)
+        self.taken.update(names)
 
     def is_passed_on(self, node: onnx.NodeProto) -> bool:
         """Whether the output is the input with another name."""
@@ -439,7 +448,7 @@ class _Importer(Values):
         attrs = attributes(node)
         attrs["tvm_custom"] = {"name": node.name, "num_outputs": len(node.output)}
         # Where onnxruntime's own domain has operators of the standard, they are those of set 21.
-        opset = 21 if node.domain == MICROSOFT else self.opset
+        opset = 21 if node.domain == MICROSOFT else max(self.opset, newer(node.op_type))
         converter = _converters()[node.op_type].get_converter(opset)
         return converter(self.builder, inputs, attrs, [{}, {}])
 

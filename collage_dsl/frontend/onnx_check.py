@@ -32,7 +32,7 @@ def check_functions(model: onnx.ModelProto) -> None:
     bodies = {key: each.node for key, each in functions.items()}
     for nodes in (model.graph.node, *bodies.values()):
         for node in nodes_within(nodes):
-            _check_call(node, functions.get(_called(node)))
+            _check_call(node, functions.get(called(node)))
     sizes: dict[_Key, int] = {}
     active: list[_Key] = []
 
@@ -45,11 +45,11 @@ def check_functions(model: onnx.ModelProto) -> None:
             raise FrontendError(f"more than {_MOST_CALLS} functions of the model call each other")
         if key not in sizes:
             active.append(key)
-            sizes[key] = sum(size(_called(node)) for node in nodes_within(bodies[key]))
+            sizes[key] = sum(size(called(node)) for node in nodes_within(bodies[key]))
             active.pop()
         return sizes[key]
 
-    if sum(size(_called(node)) for node in nodes_within(model.graph.node)) > MOST_NODES:
+    if sum(size(called(node)) for node in nodes_within(model.graph.node)) > MOST_NODES:
         raise FrontendError(f"the functions of the model become more than {MOST_NODES} nodes")
 
 
@@ -69,7 +69,7 @@ def _check_call(node: onnx.NodeProto, function: onnx.FunctionProto | None) -> No
             )
 
 
-def _called(node: onnx.NodeProto) -> _Key:
+def called(node: onnx.NodeProto) -> _Key:
     return node.domain, node.op_type, node.overload
 
 

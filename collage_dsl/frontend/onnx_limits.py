@@ -17,7 +17,7 @@ from collage_dsl.frontend.onnx_constants import attributes
 MICROSOFT = "com.microsoft"
 
 _OF_MICROSOFT = frozenset({
-    "Attention", "BiasGelu", "EmbedLayerNormalization", "FastGelu", "SkipLayerNormalization",
+    "Attention", "BiasGelu", "FastGelu",
 })  # fmt: skip
 """Operators for which TVM follows onnxruntime's definition, not that of ONNX."""
 
@@ -42,6 +42,14 @@ def is_known(node: onnx.NodeProto, converters: Collection[str]) -> bool:
 def takes_shapes(op: str) -> bool:
     """Whether TVM's converter accepts a shape instead of a tensor."""
     return op in _TAKE_SHAPES
+
+
+def newer(op: str) -> int:
+    """The first operator set of an operator that onnxruntime takes at any set; else 0."""
+    return _NEWER.get(op, 0)
+
+
+_NEWER = {"LayerNormalization": 17, "RMSNormalization": 23}
 
 
 def joins(op: str) -> bool:

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-import onnx.inliner
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from collage_dsl.frontend.errors import FrontendError, UnreadableModelError
-from collage_dsl.frontend.onnx_check import check_functions, check_names, check_size, np_dtype
+from collage_dsl.frontend.onnx_check import check_names, check_size, np_dtype
 from collage_dsl.frontend.onnx_data import Data, read, read_nested
+from collage_dsl.frontend.onnx_inlined import inlined
 from collage_dsl.frontend.onnx_scope import names_read
 from collage_dsl.frontend.onnx_types import dtype_of, type_text
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
@@ -58,8 +58,7 @@ def _checked(loaded: onnx.ModelProto, model: str | Path | onnx.ModelProto) -> on
             f"{newest}"
         )
     if loaded.functions:
-        check_functions(loaded)
-        loaded = onnx.inliner.inline_local_functions(loaded)
+        loaded = inlined(loaded)
     check_names(loaded.graph)
     return loaded
 

@@ -13,7 +13,7 @@ from collage_dsl.frontend.onnx_model import Shapes, load_structure
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
 from collage_dsl.offline import onnxruntime
 from collage_dsl.offline import onnxruntime_pybind11_state as refusals
-from collage_dsl.saturation import without_saturation
+from collage_dsl.saturation import exact
 
 REFUSALS = (
     RefusedInputsError,
@@ -49,13 +49,13 @@ def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None
         _reshape(loaded.graph, shapes or {})
     if any(node.op_type in _BY_THREAD for node in loaded.graph.node):
         options.intra_op_num_threads = 1
-    exact = without_saturation(loaded)
-    if is_file and exact is structure:
+    used = exact(loaded)
+    if is_file and used is structure:
         return _session(str(model), options)
     if is_file:
         folder = str(Path(model).absolute().parent)
         options.add_session_config_entry(_WEIGHTS_FOLDER, folder)
-    return _session(exact.SerializeToString(), options)
+    return _session(used.SerializeToString(), options)
 
 
 _BY_THREAD = frozenset({"DynamicQuantizeLSTM"})

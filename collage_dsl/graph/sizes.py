@@ -3,6 +3,7 @@
 import ast
 import operator
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -86,18 +87,30 @@ def plain_names(dims: Iterable[Dim]) -> dict[str, str]:
     difference, `seq_len`. A formula of dimensions with names, such as `past + n`, stays as it is.
     """
     texts = dict.fromkeys(dim for dim in dims if isinstance(dim, str) and dim != UNKNOWN)
-    plain = {text for text in texts if text.isidentifier() and text not in _FUNCTIONS}
+    plain = set(filter(_is_name, texts))
     found: dict[str, str] = {}
     for text in texts:
         if text in plain or (_is_formula(text) and names_in(text) <= plain):
             continue
-        name = base = re.sub(r"\W", "_", f"_{text}" if text[:1].isdigit() else text)[:40] or "_"
+        name = base = _like_a_name(text)
         number = 1
-        while name in plain or name in found.values() or name in _FUNCTIONS:
+        while name in plain or name in found.values() or not _is_name(name):
             number += 1
             name = f"{base}_{number}"
         found[text] = name
     return found
+
+
+def _is_name(text: str) -> bool:
+    """Whether a formula can have `text` as a name: no keyword, nor what Python spells otherwise."""
+    return names_in(text) == {text}
+
+
+def _like_a_name(text: str) -> str:
+    """`text` with another character for each that a name cannot have."""
+    text = unicodedata.normalize("NFKC", text)[:40]
+    name = re.sub(r"\W", "_", f"_{text}" if text[:1].isdigit() else text) or "_"
+    return name if name.isidentifier() else "_" + re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
 def _is_formula(text: str) -> bool:

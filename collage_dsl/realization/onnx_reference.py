@@ -13,7 +13,7 @@ from collage_dsl.backends.onnx_writer import to_onnx
 from collage_dsl.graph import Graph, tensors
 from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.objects import run_session
-from collage_dsl.saturation import without_saturation
+from collage_dsl.saturation import exact
 
 Array = np.ndarray[Any, Any]
 
@@ -195,7 +195,7 @@ def _session(model: onnx.ModelProto, constants: dict[str, Array]) -> Any:
     kept = {n: onnxruntime.OrtValue.ortvalue_from_numpy(a) for n, a in constants.items()}
     options.add_external_initializers(list(kept), list(kept.values()))
     return onnxruntime.InferenceSession(
-        without_saturation(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
+        exact(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
 
 
