@@ -83,6 +83,10 @@ def test_a_frozen_model_keeps_its_plan_for_each_size(tmp_path: Path) -> None:
     assert [each.sizes for each in again.report.sizes] == [{"n": 1}, {"n": 2}]
     plans = [[k.nodes for k in each.plan.kernels] for each in first.report.sizes]
     assert [[k.nodes for k in each.plan.kernels] for each in again.report.sizes] == plans
+    turned = {"shapes": options["shapes"], "sizes": {"n": (2, 1)}}
+    again = compiled(model, **turned, frozen=tmp_path / "model.lock", cost=unknown)
+    assert [each.sizes for each in again.report.sizes] == [{"n": 2}, {"n": 1}]
+    assert [[k.nodes for k in each.plan.kernels] for each in again.report.sizes] == plans[::-1]
     with pytest.raises(LockError, match=r"for the sizes any, n=1, n=2, not any: give the same"):
         compiled(model, shapes=options["shapes"], frozen=tmp_path / "model.lock")
 
