@@ -271,9 +271,7 @@ class Lock(_Strict):
         self._check("processor", self.processors, made_for.processors)
         return plans
 
-    def checked_plans(
-        self, parts: Sequence[Part], specs: Sequence[FusionSpec]
-    ) -> list[LockedPlan]:
+    def checked_plans(self, parts: Sequence[Part], specs: Sequence[FusionSpec]) -> list[LockedPlan]:
         """
         The plan for each of the `parts`, which may be in another order than when the model was
         frozen. Raises `LockError` if the lock is not for this model, these targets and sizes.
