@@ -179,7 +179,7 @@ class LockedPlan(_Strict):
     sizes: dict[str, int]
     chosen: str
     is_copying: bool = Field(description="whether kernels are on several devices")
-    kernels: list[LockedKernel] = Field(min_length=1)
+    kernels: list[LockedKernel]
     costs: list[LockedCost] = []
 
     def recorded(self) -> Sources:
