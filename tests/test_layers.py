@@ -18,6 +18,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "memory": set(),
     "offline": set(),
     "scratch": set(),
+    "caches": set(),
     "reading": set(),
     "yaml_texts": set(),
     "registration": set(),
@@ -27,15 +28,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rules": {"graph", "source"},
     "language": {
         *{"rules", "graph", "diagnostics", "source", "printable", "resources", "memory", "scratch"},
-        *{"declared", "reading", "yaml_texts"},
+        *{"caches", "declared", "reading", "yaml_texts"},
     },
     "witness": {"language", "rules", "graph"},
     "builder": {"argument_types", "engine", "language", "rules", "graph"},
-    "cost": {"declared", "graph", "reading", "scratch", "yaml_texts"},
+    "cost": {"caches", "declared", "graph", "reading", "scratch", "yaml_texts"},
     "search": {"declared", "graph", "cost", "memory"},
     "saturation": {"offline"},
     "frontend": {"graph", "offline", "reading", "saturation"},
-    "backends": {"declared", "graph", "offline", "saturation", "scratch"},
+    "backends": {"caches", "declared", "graph", "offline", "saturation", "scratch"},
     "targets": {
         *{"graph", "rules", "language", "backends", "frontend", "resources", "diagnostics"},
     },
@@ -53,7 +54,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {
         *{"engine", "report", "language", "diagnostics", "source", "resources", "rules", "graph"},
         *{"cost", "search", "frontend", "realization", "measuring", "targets", "lsp", "scratch"},
-        *{"printable", "reading", "witness"},
+        *{"caches", "printable", "reading", "witness"},
     },
 }
 # The stages of the language. A module imports only those of its own stage and of stages before it;

@@ -75,6 +75,7 @@ def test_a_name_of_arrays_gets_its_suffix_before_it_is_checked(tmp_path: Path) -
         "costs export --store s.sqlite link",
         "costs export cache/collage_dsl/costs.sqlite",
         "records export --records s.sqlite ./s.sqlite",
+        "plan m.onnx -t native --store s.sqlite --picture s.tuned.sqlite",
         "records export cache/collage_dsl/costs.tuned.sqlite",
     ],
 )
@@ -86,7 +87,12 @@ def test_a_file_that_a_command_reads_is_not_overwritten(
     cache = Path("cache/collage_dsl")
     cache.mkdir(parents=True)
     given = [Path(name) for name in ("m.onnx", "m.graph", "s.collage", "c.yaml", "x.npz")]
-    given += [Path("s.sqlite"), cache / "costs.sqlite", cache / "costs.tuned.sqlite"]
+    given += [
+        Path("s.sqlite"),
+        Path("s.tuned.sqlite"),
+        cache / "costs.sqlite",
+        cache / "costs.tuned.sqlite",
+    ]
     for path in given:
         path.write_text("text")
     Path("link").symlink_to("s.sqlite")

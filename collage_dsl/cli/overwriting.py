@@ -1,8 +1,9 @@
 """Refuse to write a file that the same command reads."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,7 +14,7 @@ from collage_dsl.cli.parameters import Written
 def check_outputs(context: click.Context) -> None:
     """Raise `CommandError` if a path to write is that of a file which the command is given."""
     params, values = context.command.params, context.params
-    given = [path for each in params for path in _read(each, values.get(each.name or ""))]
+    given = [path for each in params for path in _read(each, values)]
     for each in params:
         written = values.get(each.name or "")
         if isinstance(written, Path) and os.path.exists(written):
@@ -62,10 +63,11 @@ def _named_in(given: list[Path], written: Path) -> Iterator[Path]:
 _SPEC, _MODEL = ".collage", ".onnx"
 
 
-def _read(param: click.Parameter, value: object) -> Iterator[Path]:
+def _read(param: click.Parameter, values: Mapping[str, Any]) -> Iterator[Path]:
     """The files that the command reads because of one of its arguments or options."""
+    value = values.get(param.name or "")
     if value is None and param.name in ("store", "records"):
-        yield _default(param.name)
+        yield _default(param.name, values.get("store"))
     elif param.name == _FOLDER:
         return
     elif isinstance(param.type, click.Path) or param.name in ("pattern", "targets"):
@@ -75,8 +77,8 @@ def _read(param: click.Parameter, value: object) -> Iterator[Path]:
                 yield Path(str(each).partition("#")[0])  # a pattern or target of the file
 
 
-def _default(name: str) -> Path:
+def _default(name: str, store: Path | None) -> Path:
     from collage_dsl.cost.records import records_path
     from collage_dsl.cost.store import default_store_path
 
-    return default_store_path() if name == "store" else records_path()
+    return default_store_path() if name == "store" else records_path(store)
