@@ -9,7 +9,7 @@ from tests.commands import collage
 SPEC = """collage 1;
 target t on llvm {
   rules combine_by_primitives(op_call_by_kind(), using: [join_anything]);
-  limits { max_candidates 3; }
+  limits { max_candidates 1; }
 }
 """
 GRAPH = "x: f32[4]; a = nn.relu(x); b = tanh(a); c = exp(b); return c;\n"
