@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cost": {"caches", "declared", "graph", "reading", "scratch", "yaml_texts"},
     "search": {"declared", "graph", "cost", "memory"},
     "saturation": {"offline"},
-    "frontend": {"graph", "offline", "reading", "saturation"},
+    "frontend": {"argument_types", "graph", "offline", "reading", "saturation"},
     "backends": {"caches", "declared", "graph", "offline", "saturation", "scratch"},
     "targets": {
         *{"graph", "rules", "language", "backends", "frontend", "resources", "diagnostics"},
@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": {
         *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realization"},
         *{"measuring", "report", "targets", "diagnostics", "memory", "reading", "resources"},
-        "scratch",
+        *{"argument_types", "scratch"},
     },
     "lsp": {"language", "rules", "graph", "diagnostics", "source", "printable", "resources"},
     # `collage run` loads and times what `realization` built, with no engine in between.
