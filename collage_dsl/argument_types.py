@@ -30,7 +30,11 @@ def with_checked_types(*left_out: str) -> Callable[[_Function], _Function]:
 
         @wraps(function)
         def checked(*args: Any, **named: Any) -> Any:
-            for name, value in signature.bind(*args, **named).arguments.items():
+            try:
+                given = signature.bind(*args, **named)
+            except TypeError:
+                return function(*args, **named)  # Python's own error names the function
+            for name, value in given.arguments.items():
                 hint = _hints(function).get(name, Any)
                 is_many = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
                 for each in value if is_many else (value,):

@@ -55,10 +55,10 @@ def replacement(path: Path) -> Iterator[Path]:
     The file has its old or its new content at any moment. It keeps its mode, and a link
     remains a link. What is no regular file, such as `/dev/stdout`, is written directly.
     """
-    path = path.resolve()
     if _is_written_directly(path):
         yield path
         return
+    path = path.resolve()
     with scratch_folder(path.parent) as scratch:
         new = scratch / path.name
         yield new
@@ -69,9 +69,8 @@ def replacement(path: Path) -> Iterator[Path]:
 
 def check_file(path: Path) -> None:
     """Raise OSError if `replacement` cannot write the file `path`. Nothing is left behind."""
-    path = path.resolve()
     if not _is_written_directly(path):
-        with scratch_folder(path.parent):
+        with scratch_folder(path.resolve().parent):
             pass
 
 

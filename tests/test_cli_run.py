@@ -230,7 +230,17 @@ def test_a_signature_that_is_no_json(built: Path, tmp_path: Path, run: Run, cont
     folder = shutil.copytree(built, tmp_path / "out")
     (folder / "signature.json").write_bytes(content)
 
-    refused(run(folder), f"{folder} is damaged: ", 1)
+    refused(run(folder), f"{folder} is damaged: signature.json is not as it was saved", 1)
+
+
+@pytest.mark.parametrize("name", ["signature.json", "model.so"])
+def test_a_folder_without_one_of_its_files_is_damaged(
+    built: Path, tmp_path: Path, run: Run, name: str
+) -> None:
+    folder = shutil.copytree(built, tmp_path / "out")
+    (folder / name).unlink()
+
+    refused(run(folder), f"{folder} is damaged: it has no file {name}", 1)
 
 
 def test_half_a_library_is_not_loaded(built: Path, tmp_path: Path) -> None:

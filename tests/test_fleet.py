@@ -681,6 +681,20 @@ def test_what_is_wrong_with_the_options_is_said(
         pass
 
 
+def test_a_scheduler_that_is_silent_is_waited_for_only_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("collage_dsl.measuring.elsewhere._CONNECTING", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+
+        with (
+            pytest.raises(RemoteError, match=f"the scheduler {address} does not answer: .* silent"),
+            Elsewhere(scheduler=address).fleet(),
+        ):
+            pass
+
+
 def _fields(options: tuple[str, ...]) -> tuple[str | None, ...]:
     given = dict(zip(options[::2], options[1::2], strict=True))
     return given.get("--tracker"), given.get("--key"), given.get("--scheduler")

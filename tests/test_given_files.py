@@ -11,7 +11,7 @@ import pytest
 from collage_dsl.cli.config import Configs
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.files import Given
-from tests.commands import Done, collage
+from tests.commands import Done, collage, said
 
 CLEAN = "collage 1;\n"
 WARNED = "collage 1;\nrule a = op_call_by_kind();\ntarget t on llvm { rules op_call_by_kind(); }\n"
@@ -166,6 +166,33 @@ def test_standard_input_that_is_excluded_is_left_out_if_asked_for(tmp_path: Path
     assert piped(tmp_path, WARNED, "check", *named).out.endswith("1 file checked, 1 warning\n")
     done = piped(tmp_path, WARNED, "check", *named, "--force-exclude")
     assert done.out == "0 files checked\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("fmt", ""),
+        ("check", "a.collage", ""),
+        ("check", "a.collage", "--path", ""),
+        ("convert", "", "--to", "json"),
+        ("run", ""),
+        ("compile", "a.onnx", "-t", "native", "-o", ""),
+        ("freeze", "a.onnx", "-t", "native", "-o", ""),
+        ("plan", "a.onnx", "-t", "native", "--costs", ""),
+        ("costs", "show", "--store", ""),
+    ],
+)
+def test_an_empty_path_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.collage").write_text("collage  1;")
+
+    done = said(*command)
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[-1].endswith(": the path is empty")
+    assert Path("a.collage").read_text() == "collage  1;"
 
 
 def test_a_file_that_cannot_be_read_is_not_counted(tmp_path: Path) -> None:

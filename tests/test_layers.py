@@ -18,6 +18,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "memory": set(),
     "offline": set(),
     "scratch": set(),
+    "caches": set(),
     "reading": set(),
     "yaml_texts": set(),
     "registration": set(),
@@ -27,15 +28,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rules": {"graph", "source"},
     "language": {
         *{"rules", "graph", "diagnostics", "source", "printable", "resources", "memory", "scratch"},
-        *{"declared", "reading", "yaml_texts"},
+        *{"caches", "declared", "reading", "yaml_texts"},
     },
     "witness": {"language", "rules", "graph"},
     "builder": {"argument_types", "engine", "language", "rules", "graph"},
-    "cost": {"declared", "graph", "reading", "scratch", "yaml_texts"},
+    "cost": {"caches", "declared", "graph", "reading", "scratch", "yaml_texts"},
     "search": {"declared", "graph", "cost", "memory"},
     "saturation": {"offline"},
-    "frontend": {"graph", "offline", "reading", "saturation"},
-    "backends": {"declared", "graph", "offline", "saturation", "scratch"},
+    "frontend": {"argument_types", "graph", "offline", "reading", "saturation"},
+    "backends": {"caches", "declared", "graph", "offline", "saturation", "scratch"},
     "targets": {
         *{"graph", "rules", "language", "backends", "frontend", "resources", "diagnostics"},
     },
@@ -46,14 +47,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": {
         *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realization"},
         *{"measuring", "report", "targets", "diagnostics", "memory", "reading", "resources"},
-        "scratch",
+        *{"argument_types", "scratch"},
     },
     "lsp": {"language", "rules", "graph", "diagnostics", "source", "printable", "resources"},
     # `collage run` loads and times what `realization` built, with no engine in between.
     "cli": {
         *{"engine", "report", "language", "diagnostics", "source", "resources", "rules", "graph"},
         *{"cost", "search", "frontend", "realization", "measuring", "targets", "lsp", "scratch"},
-        *{"printable", "reading", "witness"},
+        *{"caches", "printable", "reading", "witness"},
     },
 }
 # The stages of the language. A module imports only those of its own stage and of stages before it;

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import numpy_helper
 
@@ -83,8 +84,24 @@ def test_a_frozen_model_keeps_its_plan_for_each_size(tmp_path: Path) -> None:
     assert [each.sizes for each in again.report.sizes] == [{"n": 1}, {"n": 2}]
     plans = [[k.nodes for k in each.plan.kernels] for each in first.report.sizes]
     assert [[k.nodes for k in each.plan.kernels] for each in again.report.sizes] == plans
+    turned = {"shapes": options["shapes"], "sizes": {"n": (2, 1)}}
+    again = compiled(model, **turned, frozen=tmp_path / "model.lock", cost=unknown)
+    assert [each.sizes for each in again.report.sizes] == [{"n": 2}, {"n": 1}]
+    assert [[k.nodes for k in each.plan.kernels] for each in again.report.sizes] == plans[::-1]
     with pytest.raises(LockError, match=r"for the sizes any, n=1, n=2, not any: give the same"):
         compiled(model, shapes=options["shapes"], frozen=tmp_path / "model.lock")
+
+
+def test_a_model_without_kernels_is_frozen(tmp_path: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[3] x) => (float[3] y) {y=Identity(x)}'
+    model = onnx.parser.parse_model(text)
+    compiled(model).freeze(tmp_path / "model.lock")
+
+    again = compiled(model, frozen=tmp_path / "model.lock", cost=unknown)
+
+    assert again.plan.kernels == ()
+    x = np.ones(3, np.float32)
+    np.testing.assert_array_equal(again.run({"x": x})["y"], x)
 
 
 def other_weights(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -83,6 +83,17 @@ def test_the_names_of_outputs_are_saved(tmp_path: Path) -> None:
     assert loaded.run({"x": np.ones((4, 8), np.float32)}).keys() == {"y", "z"}
 
 
+def test_an_output_of_a_long_name_is_saved_and_loaded(tmp_path: Path) -> None:
+    name = "y" * (1 << 20)
+    compiled(model([helper.make_node("Relu", ["x"], [name])], name, (4, 8)), "native").save(
+        tmp_path / "out"
+    )
+
+    loaded = collage.load_executable(tmp_path / "out")
+
+    assert loaded.run({"x": np.ones((4, 8), np.float32)}).keys() == {name}
+
+
 @pytest.mark.parametrize("spec", ["native", "onnxruntime"])
 def test_a_scalar_goes_in_and_comes_out_as_a_scalar(spec: str) -> None:
     result = compiled(model([RELU], "y", ()), spec).run({"x": np.asarray(2.5, np.float32)})

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from collage_dsl.cli import models
 from collage_dsl.cli.main import app
-from collage_dsl.cli.progress import Now
+from collage_dsl.cli.progress import Now, progress_on_stderr
 from collage_dsl.measuring.counts import Counts
 from collage_dsl.search import Problem, SearchRecord, exhaustive
 from tests.graphs import candidate, graph_of
@@ -65,6 +65,15 @@ def test_where_no_line_can_change_each_step_is_told_once() -> None:
     shown.watch("build", Counts(found=1))
 
     assert written.getvalue() == "measuring kernels\nbuilding plans\n"
+
+
+def test_where_no_line_can_change_nothing_is_added_to_the_steps(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with progress_on_stderr() as shown:
+        shown.watch("build", Counts())
+
+    assert capsys.readouterr() == ("", "building plans\n")
 
 
 class Ends(Now):

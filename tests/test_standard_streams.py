@@ -46,6 +46,15 @@ def test_an_encoding_without_the_characters(folder: Path, command: str, code: in
         assert b"internal error" not in done.stderr
 
 
+def test_a_picture_is_written_to_standard_output_whatever_that_is(folder: Path) -> None:
+    (folder / "a.graph").write_text("x: f32[4]; y = nn.relu(x); return y;")
+
+    done = shell("collage show a.graph --picture /dev/stdout", folder)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"<svg")
+
+
 @pytest.mark.parametrize("form", ["json", "yaml", "collage"])
 def test_what_will_be_a_file_is_utf8_in_any_encoding(folder: Path, form: str) -> None:
     command = f"collage convert spec --to {form}"

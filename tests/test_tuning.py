@@ -1,6 +1,9 @@
 """Schedules that tuning finds for fused kernels: searched, kept, found again and used."""
 
 import json
+import os
+import signal
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +48,7 @@ from collage_dsl.search import Plan, PlannedKernel
 from tests.commands import assert_one_message
 from tests.commands import collage as run_collage
 from tests.models import small_convolution
+from tests.sandbox import Sandbox
 from tests.tuned_models import keep, narrowed_convolution, record_of, whole
 
 pytestmark = pytest.mark.engine
@@ -532,15 +536,21 @@ def test_a_target_that_says_tune_is_tuned_when_a_model_is_compiled(store: Path, 
 # The commands.
 
 
+SPEC = """collage 1;
+target tvm on llvm {
+  variants [direct, tuned];
+  rules combine_by_primitives(op_call_by_kind(), using: tvm_default);
+  limits { min_nodes 2; }
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def tuned_by_command(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a model, a spec, costs, and the records of a kernel that was tuned."""
     folder = tmp_path_factory.mktemp("tuned")
     (folder / "model.onnx").write_bytes(narrowed_convolution().SerializeToString())
-    spec = "collage 1;\ntarget tvm on llvm { variants [direct, tuned]; rules combine_by_primitives("
-    (folder / "t.collage").write_text(
-        f"{spec}op_call_by_kind(), using: tvm_default); limits {{ min_nodes 2; }} }}\n"
-    )
+    (folder / "t.collage").write_text(SPEC)
     done = run_collage(
         *("tune", folder / "model.onnx", "-t", folder / "t.collage", "--at", "y"),
         *("--trials", 2, "--store", folder / "costs.sqlite", "--output-format", "json"),
@@ -574,6 +584,35 @@ def test_a_record_is_found_in_a_fresh_process(tuned_by_command: Path) -> None:
     [kernel] = json.loads(done.out)["kernels"]
     assert [each["name"] for each in kernel["variants"]] == ["direct", TUNED]
     assert kernel["variants"][1]["cost"] > 0
+
+
+def trials_in(path: Path) -> list[Trial]:
+    if not path.exists():
+        return []
+    with Records(path) as records:
+        return records.every()
+
+
+def test_trials_are_kept_if_tuning_is_interrupted(tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path)
+    (tmp_path / "model.onnx").write_bytes(narrowed_convolution().SerializeToString())
+    (tmp_path / "t.collage").write_text(SPEC)
+    command = ("tune", "model.onnx", "-t", "t.collage", "--at", "y", "--store", "costs.sqlite")
+    path = tmp_path / "costs.tuned.sqlite"
+    with sandbox.start(*command, "--trials", "1000") as process:
+        while not trials_in(path):
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate()
+
+    assert (process.returncode, out, err.splitlines()[-1]) == (130, "", "interrupted")
+    sandbox.wait_for_processes()
+    before = trials_in(path)
+    sandbox.run(*command, "--trials", str(len(before) + 1))
+    after = trials_in(path)
+    assert len(after) == len(before) + 1
+    assert {each.record for each in before} < {each.record for each in after}
 
 
 def test_what_to_tune_can_be_found_by_costs_that_are_known(tuned_by_command: Path) -> None:

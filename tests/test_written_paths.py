@@ -75,6 +75,7 @@ def test_a_name_of_arrays_gets_its_suffix_before_it_is_checked(tmp_path: Path) -
         "costs export --store s.sqlite link",
         "costs export cache/collage_dsl/costs.sqlite",
         "records export --records s.sqlite ./s.sqlite",
+        "plan m.onnx -t native --store s.sqlite --picture s.tuned.sqlite",
         "records export cache/collage_dsl/costs.tuned.sqlite",
     ],
 )
@@ -86,7 +87,12 @@ def test_a_file_that_a_command_reads_is_not_overwritten(
     cache = Path("cache/collage_dsl")
     cache.mkdir(parents=True)
     given = [Path(name) for name in ("m.onnx", "m.graph", "s.collage", "c.yaml", "x.npz")]
-    given += [Path("s.sqlite"), cache / "costs.sqlite", cache / "costs.tuned.sqlite"]
+    given += [
+        Path("s.sqlite"),
+        Path("s.tuned.sqlite"),
+        cache / "costs.sqlite",
+        cache / "costs.tuned.sqlite",
+    ]
     for path in given:
         path.write_text("text")
     Path("link").symlink_to("s.sqlite")
@@ -99,3 +105,70 @@ def test_a_file_that_a_command_reads_is_not_overwritten(
         f"error: cannot write {name}: this command reads it; name another file to write\n"
     )
     assert {path.read_text() for path in given} == {"text"}
+
+
+def test_a_spec_that_the_given_one_imports_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.collage").write_text('collage 1;\nimport "b.collage" as b;\n')
+    Path("b.collage").write_text('collage 1;\nimport "deep/c.collage" as c;\n')
+    Path("deep").mkdir()
+    Path("deep/c.collage").write_text("collage 1;\n")
+
+    for name in ("b.collage", "deep/c.collage"):
+        done = said("plan", "none.onnx", "-t", "a.collage", "--picture", name)
+
+        assert (done.code, done.out) == (2, "")
+        assert done.err == (
+            f"error: cannot write {name}: this command reads it; name another file to write\n"
+        )
+
+
+@pytest.mark.engine
+def test_the_external_data_of_a_model_are_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import onnx
+
+    from tests.models import small_convolution
+
+    monkeypatch.chdir(tmp_path)
+    onnx.save(
+        small_convolution(), "m.onnx", save_as_external_data=True, location="w", size_threshold=0
+    )
+    before = Path("w").read_bytes()
+
+    for name in ("w", tmp_path / "w"):
+        done = said("freeze", "m.onnx", "-t", "native", "-o", name)
+
+        assert done.err == (
+            f"error: cannot write {name}: this command reads it; name another file to write\n"
+        )
+    assert Path("w").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        (("report.json", "-t", "native"), "report.json"),
+        (("none.onnx", "-t", "plan.json#t"), "plan.json"),
+        (("none.onnx", "-t", "native", "--frozen", "plan.json"), "plan.json"),
+        (("none.onnx", "-t", "native", "--costs", "plan.json"), "plan.json"),
+    ],
+)
+def test_a_folder_that_holds_what_a_command_reads_is_not_replaced(
+    given: tuple[str, ...], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for each in ("signature.json", "model.so", "plan.json", "report.json"):
+        Path(each).touch()
+
+    done = said("compile", *given, "-o", folder)
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"error: cannot write {folder}: this command reads {name}; name another folder to write\n"
+    )

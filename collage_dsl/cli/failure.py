@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from collage_dsl.caches import cache_folder
 from collage_dsl.printable import printable
 from collage_dsl.reading import cause_of, other_than_file
 
@@ -108,6 +109,8 @@ def explained(error: Exception) -> Failure:
             "install it with: pip install 'collage_dsl[tvm]'",
             CANNOT,
         )
+    if isinstance(error, RuntimeError) and (fault := _no_cache()):  # also raised by TVM itself
+        return Failure(f"error: {fault}", CANNOT)
     if isinstance(error, MemoryError):
         return Failure("error: there is not enough memory", CANNOT)
     if isinstance(error, OSError):
@@ -119,6 +122,15 @@ def explained(error: Exception) -> Failure:
         "This is a defect of collage_dsl; `collage --traceback …` shows where it comes from.",
         CANNOT,
     )
+
+
+def _no_cache() -> str:
+    """Why this user has no folder for caches; empty if there is one."""
+    try:
+        cache_folder()
+    except OSError as error:
+        return cause_of(error)
+    return ""
 
 
 def with_options(text: str) -> str:

@@ -14,7 +14,19 @@ from collage_dsl.scratch import check_file, check_folder
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-FILE = click.Path(path_type=Path)
+
+class _Given(click.Path):
+    """A path to read. An empty one, as of a variable of the shell that is not set, is refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail(_EMPTY, param, ctx)
+        return super().convert(value, param, ctx)
+
+
+_EMPTY = "the path is empty"
+
+FILE = _Given(path_type=Path)
 
 
 class Written(click.ParamType[Path]):
@@ -29,6 +41,8 @@ class Written(click.ParamType[Path]):
         self._suffix = suffix
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if value == "":
+            self.fail(_EMPTY, param, ctx)
         path = Path(value)
         if path.suffix != self._suffix and self._suffix:
             path = Path(f"{path}{self._suffix}")
@@ -107,7 +121,7 @@ search = click.option(
     "search",
     metavar="DIR",
     multiple=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=_Given(exists=True, file_okay=False, path_type=Path),
     help="One more folder in which imported files are looked for; may be given several times.",
 )
 shapes = click.option(
@@ -151,7 +165,7 @@ tuning_budget = click.option(
 def _costs(default: str, other: str) -> Callable[[_Command], _Command]:
     return click.option(
         "--costs",
-        type=click.Path(),
+        type=_Given(),
         metavar="SOURCE",
         multiple=True,
         help="Where the costs of kernels come from: a cost table, a store (.sqlite), "

@@ -43,7 +43,7 @@ class Now(NoReporter):
 
     def watch(self, step: str, counts: "Counts") -> None:
         """Hears each step, and the kernels counted so far."""
-        if step not in self.told and not self.console.is_terminal:
+        if step not in self.told and not self.console.is_interactive:
             self.console.print(_STEPS[step])
         self.told.add(step)
         self.step, self.counts = step, counts
@@ -98,6 +98,9 @@ def progress_on_stderr() -> Iterator[Now]:
     """Give what shows the steps of a command: on a terminal, in one line that changes."""
     console = Console(stderr=True)
     now = Now(console)
+    if not console.is_interactive:
+        yield now
+        return
     columns = (SpinnerColumn(), _Line(now), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         progress.add_task("")

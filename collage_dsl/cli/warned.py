@@ -5,6 +5,7 @@ from typing import TextIO
 
 from collage_dsl.cli.failure import with_options
 from collage_dsl.cli.output import tell
+from collage_dsl.printable import printable_lines
 
 _OURS = {"RefineWarning", "StoppedWarning", "StoreWarning", "WorkersWarning"}
 """Only their names, because their modules are slow to import."""
@@ -23,7 +24,7 @@ def show_ours() -> None:
         line: str | None = None,
     ) -> None:
         if category.__name__ in _OURS:
-            tell(with_options(str(message)))
+            tell(printable_lines(with_options(str(message))))
         else:
             shown(message, category, filename, lineno, file, line)
 

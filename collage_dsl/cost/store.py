@@ -1,11 +1,11 @@
 """Keep measured costs on disk, so that no kernel is measured twice on one machine."""
 
 import json
-import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple
 from pathlib import Path
 
+from collage_dsl.caches import cache_folder
 from collage_dsl.cost.cost import Cost, Refusal
 from collage_dsl.cost.damage import Damaged
 from collage_dsl.cost.database import DamagedStoreError, Database, Kind
@@ -267,6 +267,5 @@ class CostStore(Database):
 
 
 def default_store_path() -> Path:
-    """`$XDG_CACHE_HOME/collage_dsl/costs.sqlite`, or below `~/.cache` if that is not set."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "collage_dsl" / "costs.sqlite"
+    """The store of this user: `costs.sqlite` in the cache. Raises OSError as `cache_folder`."""
+    return cache_folder() / "costs.sqlite"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from collage_dsl.argument_types import with_checked_types
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import known
 from collage_dsl.backends.tvm import kernel_target
@@ -13,6 +14,7 @@ from collage_dsl.realization.partition import realize as realize_kernels
 from collage_dsl.search import Plan
 
 
+@with_checked_types()
 def realize(plan: Plan, *, backends: Sequence[Backend] = ()) -> Any:
     """
     The Relax `IRModule` of `plan`, before lowering: one function for each distinct kernel, and a

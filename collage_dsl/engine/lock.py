@@ -179,7 +179,7 @@ class LockedPlan(_Strict):
     sizes: dict[str, int]
     chosen: str
     is_copying: bool = Field(description="whether kernels are on several devices")
-    kernels: list[LockedKernel] = Field(min_length=1)
+    kernels: list[LockedKernel]
     costs: list[LockedCost] = []
 
     def recorded(self) -> Sources:
@@ -261,23 +261,27 @@ class Lock(_Strict):
         The plan for each part of a model, and its name. Raises `LockError` if the lock is not for
         this model, these targets, sizes, versions or processors.
         """
-        self.check(parts, specs)
         targets = {spec.name: spec.target for spec in specs}
         plans = [
             (each.chosen, _plan(each, part.graph, targets, specs[0].target))
-            for each, part in zip(self.plans, parts, strict=True)
+            for each, part in zip(self.checked_plans(parts, specs), parts, strict=True)
         ]
         made_for = _Made.of(parts, specs, backend_of, [plan for _, plan in plans])
         self._check("version", self.versions, made_for.versions)
         self._check("processor", self.processors, made_for.processors)
         return plans
 
-    def check(self, parts: Sequence[Part], specs: Sequence[FusionSpec]) -> None:
-        """Raise `LockError` if the lock is not for this model, these targets and sizes."""
-        sizes = [dict(part.sizes) for part in parts]
-        if sizes != (locked := [each.sizes for each in self.plans]):
+    def checked_plans(self, parts: Sequence[Part], specs: Sequence[FusionSpec]) -> list[LockedPlan]:
+        """
+        The plan for each of the `parts`, which may be in another order than when the model was
+        frozen. Raises `LockError` if the lock is not for this model, these targets and sizes.
+        """
+        wanted = [frozenset(part.sizes.items()) for part in parts]
+        by_sizes = {frozenset(each.sizes.items()): each for each in self.plans}
+        if by_sizes.keys() != set(wanted) or len(self.plans) != len(parts):
+            locked, given = [each.sizes for each in self.plans], [part.sizes for part in parts]
             raise LockError(
-                f"the lock is for the sizes {_sizes(locked)}, not {_sizes(sizes)}: give the same "
+                f"the lock is for the sizes {_sizes(locked)}, not {_sizes(given)}: give the same "
                 "sizes and shapes, or freeze the model anew"
             )
         self._check_targets(specs)
@@ -285,6 +289,7 @@ class Lock(_Strict):
             if not is_of_all_targets(each.chosen) and each.chosen not in self.targets:
                 raise LockError(f"the lock has a plan `{each.chosen}`, which is that of no target")
         self._check("model", {"model": self.model}, {"model": model_hash(parts[0].graph)})
+        return [by_sizes[sizes] for sizes in wanted]
 
     def _check_targets(self, specs: Sequence[FusionSpec]) -> None:
         given = {spec.name: to_text(spec) for spec in specs}

@@ -48,9 +48,8 @@ def replay(
     these targets or sizes.
     """
     parts = parts_of(model, shapes, sizes or {}, None)
-    lock.check(parts, specs)
     found = []
-    for part, locked in zip(parts, lock.plans, strict=True):
+    for part, locked in zip(parts, lock.checked_plans(parts, specs), strict=True):
         costs = locked.recorded()
         plans = searched(
             part.graph,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
+from collage_dsl.argument_types import with_checked_types
 from collage_dsl.backends.base import Backend
 from collage_dsl.cost import CostFunction, CostSources, Infeasible, always_known
 from collage_dsl.engine import predicates
@@ -54,6 +55,7 @@ class UncoveredError(Exception):
     """Operator calls that no target has a kernel for, and why each target has none."""
 
 
+@with_checked_types()
 def propose(
     graph: Graph,
     *specs: FusionSpec,
@@ -120,6 +122,7 @@ def refusals(graph: Graph, specs: Sequence[FusionSpec], refusal: Refusal | None 
     return refused
 
 
+@with_checked_types("cost", "merge", "strategy", "lower_bound", "ahead", "reporter")
 def choose(
     graph: Graph,
     found: Iterable[CandidateKernel],

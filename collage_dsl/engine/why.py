@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import collage_dsl.report.why as documents
+from collage_dsl.argument_types import with_checked_types
 from collage_dsl.backends.base import Backend
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.graph import Graph, last
@@ -10,6 +11,7 @@ from collage_dsl.report.why import NearDocument, WhyDocument
 from collage_dsl.rules import Pattern
 
 
+@with_checked_types()
 def why(
     pattern: Pattern,
     graph: Graph,
@@ -33,6 +35,7 @@ def why(
     return documents.why(pattern, graph, at=node, model=model, lookup=code)
 
 
+@with_checked_types()
 def near(
     pattern: Pattern,
     graph: Graph,

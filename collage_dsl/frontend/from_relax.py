@@ -9,6 +9,7 @@ import tvm
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tvm import relax, tirx
 
+from collage_dsl.argument_types import with_checked_types
 from collage_dsl.frontend.arrays import array_of
 from collage_dsl.frontend.attributes import attributes_of, plain
 from collage_dsl.frontend.dataflow import Dataflow
@@ -35,6 +36,7 @@ Functions = Callable[[Any], Any | None]
 """Returns the PrimFunc that a global variable names; None if it names none."""
 
 
+@with_checked_types("names", "output_names", "types")
 def from_relax(
     module: tvm.IRModule,
     function: str = "main",

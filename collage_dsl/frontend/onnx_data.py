@@ -83,6 +83,20 @@ def read(path: Path) -> tuple[onnx.ModelProto, Data] | None:
     return model, Data(path, {tensors[place].name: each for place, each in regions.items()})
 
 
+def external_files(path: Path) -> set[Path]:
+    """The files with the external data of the model at `path`; none if it is no model."""
+    try:
+        found = read(path)
+        model = found[0] if found else onnx.load(path, load_external_data=False)
+    except (OSError, DecodeError):
+        return set()
+    return {
+        path.parent / external_data_helper.ExternalDataInfo(tensor).location
+        for tensor in external_data_helper._get_all_tensors(model)
+        if external_data_helper.uses_external_data(tensor)
+    }
+
+
 def read_nested(model: onnx.ModelProto, path: Path) -> None:
     """Read the external data of tensors that are no constants of the model itself."""
     try:

@@ -1,6 +1,7 @@
 """Read `.collage` files: `load` gives the fusion specs of one, `check` its errors and warnings."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -115,6 +116,14 @@ def definitions(
     if exports.errors:
         raise RuleError(*exports.errors)
     return exports.definitions
+
+
+def imported_files(path: Path) -> tuple[Path, ...]:
+    """The files that the spec file at `path` imports, directly or not; none if it is no such."""
+    library = imported()
+    with suppress(UnreadableError):
+        check(read(path), library=library)
+    return tuple(library.loaded)
 
 
 @dataclass(frozen=True, slots=True)

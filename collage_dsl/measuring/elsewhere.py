@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -92,8 +93,15 @@ def _of_dask(scheduler: str) -> Iterator[tuple[Executor, int]]:
         raise RemoteError(
             f"a scheduler needs {missing.name}, which is not installed; {advice}"
         ) from None
+    # Dask waits forever for the first word of what accepts a connection.
+    connect = partial(Client, scheduler, timeout=_CONNECTING, set_as_default=False)
+    connecting = in_thread(connect)
     try:
-        client: Any = Client(scheduler, timeout=_CONNECTING, set_as_default=False)
+        client: Any = connecting.result(2 * _CONNECTING)
+    except TimeoutError:
+        raise RemoteError(
+            f"the scheduler {scheduler} does not answer: what listens there is silent"
+        ) from None
     except (OSError, ValueError) as error:
         raise RemoteError(f"the scheduler {scheduler} does not answer: {error}") from error
     with client:

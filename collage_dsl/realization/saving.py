@@ -10,7 +10,7 @@ from pathlib import Path
 import tvm
 
 from collage_dsl.backends.runtime.build import addons
-from collage_dsl.reading import text_of
+from collage_dsl.reading import content_of
 from collage_dsl.realization.bytecode import check_space
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.signature import (
@@ -26,6 +26,9 @@ from collage_dsl.scratch import check_folder, scratch_folder
 PLAN = "plan.json"
 REPORT = "report.json"
 """The files in the folder of a compiled model, besides its signature and library."""
+
+_MOST_BYTES = 1 << 26
+"""The longest signature that is read, for some hundred thousand inputs and outputs."""
 
 
 def save(executable: ModelExecutable, folder: Path, documents: Mapping[str, str]) -> None:
@@ -63,10 +66,13 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
     """
     folder = Path(path)
     library = folder / LIBRARY
-    if not (folder / SIGNATURE).is_file() or not library.is_file():
+    missing = [name for name in (SIGNATURE, LIBRARY) if not (folder / name).is_file()]
+    if missing == [SIGNATURE, LIBRARY]:
         raise ExecutableError(f"{folder} holds no compiled model")
+    if missing:
+        raise DamagedFolderError(f"{folder} is damaged: it has no file {missing[0]}")
     try:
-        signature = Signature.from_json(text_of(folder / SIGNATURE))
+        signature = Signature.from_json(content_of(folder / SIGNATURE, _MOST_BYTES))
         if checksum_of(library) != signature.library:
             raise ValueError(f"{LIBRARY} is not as it was saved")
         return ModelExecutable(tvm.runtime.load_module(str(library)), signature)

@@ -161,14 +161,14 @@ class Signature:
         return json.dumps({**said, "checksum": _checksum(said)}, indent=2)
 
     @classmethod
-    def from_json(cls, text: str) -> "Signature":
+    def from_json(cls, text: str | bytes) -> "Signature":
         """
         The signature that `to_json` wrote. Raises ValueError where it did not, and
         `ExecutableError` where another version did.
         """
         try:
             fields = json.loads(text)
-        except RecursionError:
+        except (ValueError, RecursionError):
             fields = None
         if not isinstance(fields, dict) or fields.pop("checksum", "") != _checksum(fields):
             raise ValueError(f"{SIGNATURE} is not as it was saved")

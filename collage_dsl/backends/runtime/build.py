@@ -21,6 +21,7 @@ import tvm_ffi
 from tvm_ffi import libinfo
 
 from collage_dsl.backends.runtime.guarded import run_guarded
+from collage_dsl.caches import cache_folder
 from collage_dsl.scratch import replacement, sweep
 
 KIND = "collage.kernel.v2"
@@ -108,7 +109,6 @@ def _cached(name: str, make: Callable[[Sequence[str], Path], None]) -> Path:
 
 
 def _cache_folder(compiler: Sequence[str]) -> Path:
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     made_of = (
         *(path.read_text(encoding="utf-8") for path in (*_SOURCES, _HEADER)),
         tvm_ffi.__version__,
@@ -116,7 +116,7 @@ def _cache_folder(compiler: Sequence[str]) -> Path:
         _version(tuple(compiler)),
     )
     key = hashlib.sha256("\0".join(made_of).encode()).hexdigest()[:16]
-    return Path(caches, "collage_dsl", "kernel_module", key)
+    return cache_folder() / "kernel_module" / key
 
 
 def _compiler() -> tuple[str, ...]:

@@ -6,7 +6,6 @@ kept in the user's cache, as JSON: lark itself would keep them as a pickle, whic
 """
 
 import json
-import os
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -17,6 +16,7 @@ from lark import Lark
 from lark.grammar import Rule
 from lark.lexer import TerminalDef
 
+from collage_dsl.caches import cache_folder
 from collage_dsl.language.syntax.placed import Placed, place_trees
 from collage_dsl.resources import folder
 
@@ -36,11 +36,10 @@ def parser(start: str) -> Lark:
     """
     grammar = (folder("grammars") / "collage.lark").read_text("utf-8")
     made_from = [lark.__version__, _OPTIONS, grammar]
-    path = _path(start)
-    tables = _read(path)
+    tables = _read(start)
     if tables.get("made_from") != made_from:
         text = json.dumps({"made_from": made_from, **make(grammar, start)}, separators=(",", ":"))
-        _write(path, text)
+        _write(start, text)
         tables = _loaded(text)
     tables["data"]["options"]["tree_class"] = Placed
     made = Lark.load(tables)
@@ -83,14 +82,13 @@ def _share_rules(parser: Lark) -> None:
 
 
 def _path(start: str) -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home, "collage_dsl", f"{start}.tables.json")
+    return cache_folder() / f"{start}.tables.json"
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """The tables in the file; empty if it cannot be read or contains something else."""
+def _read(start: str) -> dict[str, Any]:
+    """The tables that were kept; empty if they cannot be read or are something else."""
     try:
-        tables = _loaded(path.read_text("utf-8"))
+        tables = _loaded(_path(start).read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     return tables if isinstance(tables, dict) else {}
@@ -105,11 +103,12 @@ def _with_numbers(data: dict[str, Any]) -> dict[int | str, Any]:
     return {int(key) if key.isdecimal() else key: value for key, value in data.items()}
 
 
-def _write(path: Path, text: str) -> None:
+def _write(start: str, text: str) -> None:
     """Write the tables if possible, atomically: other processes may write them too."""
     from collage_dsl.scratch import replacement  # seldom needed
 
     with suppress(OSError):
+        path = _path(start)
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacement(path) as new:
             new.write_text(text, "utf-8")

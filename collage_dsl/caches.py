@@ -1,0 +1,18 @@
+"""Find the folder for what is kept between runs: measured costs, compiled code, parsers."""
+
+import os
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """
+    `$XDG_CACHE_HOME/collage_dsl`, or below `~/.cache` if that is not set. Raises OSError for a user
+    without a home folder.
+    """
+    named = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return Path(named or Path.home() / ".cache", "collage_dsl")
+    except RuntimeError:
+        raise OSError(
+            None, "this user has no home folder: set XDG_CACHE_HOME to a folder for caches"
+        ) from None

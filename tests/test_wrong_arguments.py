@@ -1,0 +1,51 @@
+"""A wrong argument of a public function is named, with what it must be."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import collage_dsl as collage
+
+pytestmark = pytest.mark.engine
+
+TEXT = """collage 1;
+pattern p(x) { y = nn.relu(x); yield y; }
+target t on llvm { rules dfpattern(p); }
+"""
+
+
+@pytest.fixture(scope="module")
+def right() -> SimpleNamespace:
+    return SimpleNamespace(
+        graph=collage.parse_graph("x: f32[4]; y = nn.relu(x); return y;"),
+        specs=collage.load(text=TEXT),
+        pattern=collage.patterns(text=TEXT)["p"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda r: collage.propose("m.onnx", r.specs["t"]), "`graph` of `propose` must be a Graph"),
+        (lambda r: collage.propose(r.graph, r.specs), "`specs` of `propose` must be a FusionSpec"),
+        (lambda r: collage.choose(None, [], cost=len), "`graph` of `choose` must be a Graph"),
+        (lambda r: collage.why("p", r.graph, at="y"), "`pattern` of `why` must be a Pattern"),
+        (lambda r: collage.why(r.pattern, r.graph, at=1), "`at` of `why` must be a string"),
+        (lambda r: collage.near(r.pattern, r.pattern), "`graph` of `near` must be a Graph"),
+        (lambda r: collage.from_relax(Path("m")), "`module` of `from_relax` must be an IRModule"),
+        (lambda r: collage.realize(r.graph), "`plan` of `realize` must be a Plan"),
+    ],
+)
+def test_an_argument_of_another_type_is_named(
+    right: SimpleNamespace, call: Callable[[Any], object], said: str
+) -> None:
+    with pytest.raises(TypeError, match=f"^{said}, not "):
+        call(right)
+
+
+def test_what_does_not_fit_a_function_names_it(right: SimpleNamespace) -> None:
+    with pytest.raises(TypeError, match=r"^why\(\) takes 2 positional arguments"):
+        collage.why(right.pattern, right.graph, "y")  # type: ignore[misc]
