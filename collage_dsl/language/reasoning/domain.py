@@ -107,8 +107,6 @@ class Values:
         """Its only value; None if it has several values, or none."""
         if self.allowed is not None:
             left: list[Value] = [value for value in self.allowed if value in self]
-        elif self.most == inf:
-            return None
         else:
             left = [] if self.most == inf else list(self._few() or ())
         return left[0] if len(left) == 1 else None
