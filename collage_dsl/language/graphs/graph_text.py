@@ -32,7 +32,7 @@ from collage_dsl.language.graphs.checked_types import no_tuple
 from collage_dsl.language.graphs.values import Scalar, constant_values, fits, with_arrays
 from collage_dsl.language.inference.infer import infer
 from collage_dsl.language.inference.shapes import Call, MismatchError
-from collage_dsl.language.messages.findings import Findings, count
+from collage_dsl.language.messages.findings import Findings, count, there_are
 from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.reasoning.attributes import check_attributes
 from collage_dsl.language.reasoning.calls import check_count, find_operator
@@ -151,7 +151,7 @@ class _Builder:
             message = f"`{name.text}` is used before it is defined"
             self.findings.error("E0206", name.span, message)
         else:
-            hint = did_you_mean(name.text, self.index)
+            hint = did_you_mean(name.text, self.index) or there_are(self.index)
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
         return None
 

@@ -245,6 +245,21 @@ def import_of(name: str) -> Hint:
     return Hint("")
 
 
+def imported_already(name: str, source: Source, visible: Iterable[str]) -> Hint:
+    """
+    A hint if an import of `source` has made `name` visible under another name: with its prefix, or
+    after `as`; else empty.
+    """
+    prefixed = [each for each in visible if each.rpartition(".")[2] == name != each]
+    renamed = re.findall(
+        rf"^[ \t]*import\b[^;]*[(,]\s*{re.escape(name)}\s+as\s+(\w+)",
+        source.text,
+        re.MULTILINE,
+    )
+    found = [*prefixed, *renamed]
+    return write(found[0], ", as it is imported") if len(found) == 1 else Hint("")
+
+
 def import_of_similar(name: str) -> Hint:
     """
     A hint to import what the shipped library `std` defines under almost the same name as the

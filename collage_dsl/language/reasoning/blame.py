@@ -34,7 +34,7 @@ def missing_axis(
         rank = ways[0].of(Rank(claim.called.tensors(0)[0])).only() if ways else None
         if not isinstance(rank, int):
             continue
-        more = operators()[claim.ops[0]].axes[claim.relation.axes_in]
+        more = operators()[claim.ops[0]].axes.get(claim.relation.axes_in, 0)
         rank += more * len(axes)
         of = "gives" if more else "takes"
         for axis in axes:

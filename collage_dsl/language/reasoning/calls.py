@@ -8,6 +8,7 @@ from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language.messages.advice import (
     import_of,
     import_of_similar,
+    imported_already,
     none_meant,
     operator_meant,
     place_of_imports,
@@ -32,7 +33,9 @@ def find_operator(
     known = operators()
     if name.text not in known:
         message = f"unknown operator `{name.text}`"
-        if hint := import_of(name.text):
+        if hint := imported_already(name.text, name.span.source, others):
+            findings.error("E0201", name.span, message, hint)
+        elif hint := import_of(name.text):
             place = place_of_imports(name.span.source)
             findings.error("E0201", name.span, message, hint, place=place)
         else:

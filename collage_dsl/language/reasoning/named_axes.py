@@ -15,6 +15,15 @@ from collage_dsl.rules.condition import Attr, Rank, Value
 _TAKE_RANK_0 = frozenset({"argsort", "dequantize", "quantize", "sort"})
 """Operators that take a value of rank 0, whatever the axis is."""
 
+_WITH_AXIS_IN_ONNX = frozenset(
+    f"onnx.{op}"
+    for op in (
+        *("ArgMax", "ArgMin", "Gather", "GatherElements", "LayerNormalization"),
+        *("LpNormalization", "RMSNormalization", "ScatterElements", "Split", "TopK"),
+    )
+)
+"""Operators of ONNX whose `axis` names a dimension of the first operand."""
+
 _NORMS_OF_CHANNELS = frozenset({"nn.group_norm", "nn.instance_norm"})
 
 
@@ -23,6 +32,9 @@ def named_axes(ops: tuple[str, ...]) -> Iterator[Relation]:
         yield Relation("`axes` of {op} names each dimension once", again=_permuted)
     if set(ops) == {"nn.pad"}:
         yield Relation("`pad_width` of {op} has 2 numbers a dimension", again=_padded)
+    if all(op in _WITH_AXIS_IN_ONNX for op in ops):
+        said = "`axis` of {op} names a dimension of what it takes"
+        yield Relation(said, again=partial(_axes, "axis", 0), axes_in="axis")
     for attribute in sorted(set.intersection(*(set(operators()[op].axes) for op in ops))):
         more = {operators()[op].axes[attribute] for op in ops}
         if len(more) == 1:

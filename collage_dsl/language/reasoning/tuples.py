@@ -268,7 +268,7 @@ class _Checker:
             return
         for condition in all_of(where.condition):
             for name in sorted(_asked(condition)):
-                sort = self.sorts.names.get(name)
+                sort = self.sorts.names.get(name) or self.sorts.demanded.get(name)
                 if (
                     isinstance(sort, List)
                     and not can_hold(condition, name)

@@ -11,7 +11,7 @@ from collage_dsl.language.reasoning.premises import Condition
 from collage_dsl.language.reasoning.required_calls import Called
 from collage_dsl.language.reasoning.terms import Term, terms
 from collage_dsl.language.reasoning.usual_elements import asked_of_elements, usual_elements
-from collage_dsl.language.reasoning.usual_windows import usual_windows
+from collage_dsl.language.reasoning.usual_windows import usual_fits, usual_windows
 from collage_dsl.rules.condition import (
     Attr,
     AttrOf,
@@ -76,6 +76,9 @@ def _usual_windows(
         for smaller in usual_windows(called, asked, ways):
             words = f"the padding of `{called.call.ops[0]}` is smaller than its window"
             yield Condition(smaller, span, usual=words)
+        for fits in usual_fits(called, asked, ways):
+            words = f"the window of `{called.call.ops[0]}` fits into the padded data"
+            yield Condition(fits, span, usual=words)
 
 
 def _attribute_in(term: Term) -> Attr | AttrOf | None:

@@ -6,18 +6,26 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.list_values import asked_list
 from collage_dsl.language.reasoning.required_calls import Called
-from collage_dsl.rules.condition import Attr, Calculate, Compare, Constant, Expression, Has, Item
+from collage_dsl.rules.condition import (
+    Attr,
+    Calculate,
+    Compare,
+    Constant,
+    DimAt,
+    Expression,
+    Has,
+    Item,
+)
 
 _POOLS: Mapping[str, int] = {
     f"nn.{sort}_pool{axes}d": axes for sort in ("avg", "max") for axes in (1, 2, 3)
 }
 """The number of axes of a window, by operator."""
 
-_POOLS_OF_ONNX = frozenset(
-    {"onnx.AveragePool", "onnx.LpPool", "onnx.MaxPool"}
-    | {f"com.microsoft.{pool}" for pool in ("MaxpoolWithMask", "NhwcMaxPool")}
-    | {"com.microsoft.QLinearAveragePool"}
-)
+_CHANNELS_SECOND = frozenset({"onnx.AveragePool", "onnx.LpPool", "onnx.MaxPool"})
+_POOLS_OF_ONNX = _CHANNELS_SECOND | {
+    f"com.microsoft.{pool}" for pool in ("MaxpoolWithMask", "NhwcMaxPool", "QLinearAveragePool")
+}
 
 _NAMES = ("padding", "pool_size", "dilation")
 _NAMES_IN_ONNX = ("pads", "kernel_shape", "dilations")
@@ -41,6 +49,20 @@ def usual_windows(
         if dilation in asked:
             reach = Calculate("*", reach, Item(dilation, axis))
         yield Compare("<=", Item(padding, side), reach)
+
+
+def usual_fits(
+    called: Called, asked: frozenset[Attr], ways: Sequence[Facts]
+) -> Iterator[Expression]:
+    """That the window of a pool of ONNX fits into the padded data, as conditions on each axis."""
+    is_known = _CHANNELS_SECOND.issuperset(called.call.ops)
+    padding, size = called.attribute("pads"), called.attribute("kernel_shape")
+    count = _axes_of(called, ways) if is_known and padding in asked else 0
+    for axis in range(count):
+        pads = Calculate("+", Item(padding, axis), Item(padding, axis + count))
+        yield Compare(
+            "<=", Item(size, axis), Calculate("+", DimAt(called.operands[0], 2 + axis), pads)
+        )
 
 
 def _axes_of(called: Called, ways: Sequence[Facts]) -> int:

@@ -206,7 +206,8 @@ def _possible(question: Question, asked: Asked) -> str:
         have = "has" if len(asked.targets) == 1 else "have"
         return f"only {listed(asked.targets, 'and')} {have} costs"
     calls = 0 if asked.graph is None else asked.graph.calls.bit_count()
-    return f"a plan of {count(calls, 'call')} has 1 to {count(calls, 'kernel')}"
+    most = count(calls, "kernel")
+    return f"a plan of {count(calls, 'call')} has {most if calls < 2 else f'1 to {most}'}"
 
 
 def _zero(question: Question, asked: Asked) -> str:

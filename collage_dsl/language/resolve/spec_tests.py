@@ -196,10 +196,13 @@ class _TestChecker:
                 wanted = "a target, with `==` or `!=`"
             case (Proposes(), _):
                 message = "`proposes` holds or not, so it is not compared"
-                self.findings.error("E0702", written.span, message)
+                hint = "write it alone, or after `not`"
+                self.findings.error("E0702", written.span, message, hint)
                 return None
         message = f"the answer can be compared only with {wanted}"
-        self.findings.error("E0702", written.span, message)
+        is_truth = isinstance(written, ast.Literal) and isinstance(written.value, bool)
+        hint = "write the question alone, or after `not`" if is_truth else ""
+        self.findings.error("E0702", written.span, message, hint)
         return None
 
     def alone(self, written: ast.Application, holds: bool) -> Expectation | None:

@@ -4,7 +4,7 @@ from collage_dsl.graph import Option
 from collage_dsl.graph.operators import TVM_VERSION
 from collage_dsl.graph.target_kinds import target_kinds
 from collage_dsl.language.messages.findings import Findings, listed
-from collage_dsl.language.messages.hints import did_you_mean, meant_word
+from collage_dsl.language.messages.hints import did_you_mean, meant_word, write
 from collage_dsl.language.syntax import ast
 from collage_dsl.source import Span
 
@@ -15,6 +15,9 @@ _TYPES = {
     "str": "a string",
     "list": "a list of strings",
 }
+
+
+_WORDS = {"true": ("true", "1", "yes", "on"), "false": ("false", "0", "no", "off")}
 
 
 def check_kind(kind: ast.Name, findings: Findings) -> bool:
@@ -70,7 +73,7 @@ def check_option(
         message = f"TVM {TVM_VERSION} has no option `{name.text}` for {kind.text} targets"
         findings.warning("W0541", name.span, message, hint)
     elif type_ != ("list" if isinstance(value, tuple) else type(value).__name__):
-        hint = _bracketed(name.text, str(value)) if type_ == "list" else ""
+        hint = _of_type(type_, name.text, value)
         findings.warning("W0541", span, f"TVM needs {_TYPES[type_]} for `{name.text}`", hint)
 
 
@@ -79,6 +82,23 @@ def option_meant(kind: ast.Name, setting: str) -> str:
     if setting not in _options(kind):
         return ""
     return f"`{setting}` is an option: write `on {kind.text}({setting}: …)`"
+
+
+def _of_type(type_: str, name: str, value: Option) -> str:
+    """A hint to write `value` as TVM needs it; empty if it cannot be written so."""
+    said = str(value).strip()
+    match type_:
+        case "list":
+            return _bracketed(name, said)
+        case "int" if said.isdecimal():
+            return write(said)
+        case "bool":
+            word = next((word for word, same in _WORDS.items() if said.lower() in same), "")
+            return write(word) if word else ""
+        case "str" if not isinstance(value, tuple):
+            return write(f'"{said}"')
+        case _:
+            return ""
 
 
 def _bracketed(name: str, said: str) -> str:
