@@ -217,3 +217,106 @@ def test_parts_of_a_node_have_its_name_and_come_from_it() -> None:
 
     assert [node.name for node in graph.nodes if node.is_call] == ["y.0.add", "s", "y"]
     assert [each.op for each in graph.onnx["y.0.add"]] == ["SkipLayerNormalization"]
+
+
+@pytest.mark.parametrize("target", ["native", "onnxruntime"])
+@pytest.mark.parametrize("dtype", ["float", "float16"])
+def test_norms_of_groups_are_one_operator(dtype: str, target: str) -> None:
+    """onnxruntime could not take TVM's three, of which one has no scale."""
+    model = parse_model(
+        f"""<ir_version: 10, opset_import: ["": 21]> g ({dtype}[2,4,5,5] x, {dtype}[4] s)
+        => ({dtype}[2,4,5,5] y) {{ y = GroupNormalization <num_groups = 2> (x, s, s) }}"""
+    )
+
+    collage.compile(model, [target], cost=[lambda kernel: 1e-6], race_seconds=0.1)
+
+    ops = [node.op for node in collage.from_onnx(model).nodes if node.is_call]
+    assert [op for op in ops if op != "astype"] == ["nn.group_norm"]
+
+
+@pytest.mark.parametrize("opset", [12, 17])
+def test_a_norm_of_doubles_runs_in_onnxruntime(opset: int) -> None:
+    model = parse_model(
+        f"""<ir_version: 8, opset_import: ["": {opset}]> g (double[2,3,4] x, double[4] s)
+        => (double[2,3,4] y) {{ y = LayerNormalization (x, s, s) }}"""
+    )
+    targets = ["native", "onnxruntime"]
+
+    compiled = collage.compile(model, targets, cost=[lambda kernel: 1e-6], race_seconds=0.1)
+
+    assert {kernel.target for kernel in compiled.plan.kernels} == {"onnxruntime"}
+
+
+ATTENTION = {
+    "standard": """(float[2,4,5,8] q, float[2,2,6,8] k, float[2,2,6,8] v, bool[5,6] m)
+      => (float[2,4,5,8] y) { y = Attention (q, k, v, m) }""",
+    "standard, in order": """(float[2,5,32] q, float[2,5,16] k, float[2,5,16] v)
+      => (float[2,5,32] y) {
+      y = Attention <is_causal = 1, q_num_heads = 4, kv_num_heads = 2, scale = 0.5> (q, k, v)
+    }""",
+    "free sizes": """(float[b,n,32] q, float[b,m,32] k, float[b,m,32] v) => (float[b,n,32] y) {
+      y = Attention <q_num_heads = 4, kv_num_heads = 4> (q, k, v)
+    }""",
+    "several heads": """(float[2,4,8] q, float[2,6,8] k, float[2,6,8] v, int32[2,6] m)
+      => (float[2,4,8] y) {
+      y = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v, bias, m)
+    }""",
+    "past": """(float[b,1,8] q, float[b,1,8] k, float[b,1,8] v, float[b,2,p,4] r, float[b,2,p,4] s)
+      => (float[b,1,8] y, float[b,2,t,4] a, float[b,2,t,4] c) {
+      y, a, c = com.microsoft.MultiHeadAttention <num_heads = 2> (q, k, v, , , , r, s)
+    }""",
+    "rotation": """(float[b,2,n,8] x, int64[b,n] p) => (float[b,2,n,8] y) {
+      y = com.microsoft.RotaryEmbedding (x, p, table, table)
+    }""",
+    "rotation of pairs": """(float[2,4,16] x, int64[2,4] p) => (float[2,4,16] y) {
+      y = com.microsoft.RotaryEmbedding <interleaved = 1> (x, p, table, table)
+    }""",
+    "rotation of a part": """(float[2,4,20] x, int64[2,4] p) => (float[2,4,20] y) {
+      y = com.microsoft.RotaryEmbedding <num_heads = 2, rotary_embedding_dim = 8>
+        (x, p, table, table)
+    }""",
+    "standard rotation": """(float[2,4,16] x, int64[2,4] p) => (float[2,4,16] y) {
+      y = RotaryEmbedding <num_heads = 2> (x, table, table, p)
+    }""",
+}
+
+
+def attending(name: str) -> onnx.ModelProto:
+    generator = np.random.default_rng(0)
+    model = parse_model(
+        f'<ir_version: 11, opset_import: ["": 23, "com.microsoft": 1]> g {ATTENTION[name]}'
+    )
+    constants = {"bias": generator.normal(size=24), "table": generator.normal(size=(9, 4))}
+    used = {operand for node in model.graph.node for operand in node.input}
+    model.graph.initializer.extend(
+        numpy_helper.from_array(array.astype(np.float32), n)
+        for n, array in constants.items()
+        if n in used
+    )
+    return model
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention_in_one_node_is_native(name: str) -> None:
+    cost = [lambda kernel: 1e-6]
+
+    compiled = collage.compile(attending(name), ["native"], cost=cost, race_seconds=0.1)
+
+    assert {kernel.target for kernel in compiled.plan.kernels} == {"tvm"}
+
+
+def test_a_row_of_which_a_mask_leaves_nothing_is_zero() -> None:
+    compiled = collage.compile(
+        attending("standard"), ["native"], cost=[lambda kernel: 1e-6], race_seconds=0.1
+    )
+    generator = np.random.default_rng(0)
+    shapes = {"q": (2, 4, 5, 8), "k": (2, 2, 6, 8), "v": (2, 2, 6, 8)}
+    inputs = {n: generator.normal(size=shape).astype(np.float32) for n, shape in shapes.items()}
+    inputs["m"] = np.tri(5, 6, -1, bool)
+
+    found = compiled.run(inputs)["y"]
+
+    assert (found[:, :, 0] == 0).all()
+    np.testing.assert_allclose(
+        found, runner(attending("standard"))(inputs)["y"], rtol=1e-4, atol=1e-5
+    )

@@ -523,7 +523,8 @@ _PLAIN = frozenset(("Constant", "Identity"))
 
 @cache
 def _converters() -> Any:
-    return onnx_frontend._get_convert_map()
+    found = onnx_frontend._get_convert_map()
+    return {**found, "SimplifiedLayerNormalization": found["RMSNormalization"]}
 
 
 def _cannot(node: onnx.NodeProto) -> str:

@@ -1,14 +1,15 @@
 """
-Nodes that the optimizer of onnxruntime writes, as the nodes of the standard that they stand for.
+Nodes that stand for several, as those that the optimizer of onnxruntime writes, as these several.
 
 Only those that compute in float32 are replaced: others round only once at the end.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import onnx
 
+from collage_dsl.frontend.onnx_attention import attention, multi_head_attention, rotary
 from collage_dsl.frontend.onnx_limits import MICROSOFT
 from collage_dsl.frontend.onnx_parts import Parts
 from collage_dsl.frontend.onnx_values import Values
@@ -26,9 +27,11 @@ def unfused(
     if write is None or values.opset < _OLDEST:
         return None
     names = list(filter(None, node.input))
-    if not all(map(values.is_tensor, names)) or any(map(values.is_empty, names)):
+    if not all(map(values.is_tensor, names)):
         return None
-    if any(values.dtype(name) in ("float16", "bfloat16", "float64") for name in names):
+    if any(0 in (values.static_shape(name) or ()) for name in names) or any(
+        values.dtype(name) in ("float16", "bfloat16", "float64") for name in names
+    ):
         return None
     return write(Parts(node, values, fresh))
 
@@ -105,7 +108,7 @@ _ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
 
 def _skip_norm(norm: str, parts: Parts) -> Nodes | None:
     """The sum of what a block takes and gives, normalized. Its last output is the sum."""
-    if parts.is_used(1, 2):
+    if parts.is_used(1, 2) or not _fit(parts.sizes(0), parts.sizes(1)):
         return None
     has_shift = norm == "LayerNormalization"
     x, skip, scale, *others = parts.node.input
@@ -119,12 +122,10 @@ def _skip_norm(norm: str, parts: Parts) -> Nodes | None:
     return parts.result(made, "", "", total)
 
 
-def _rms_norm(parts: Parts) -> Nodes | None:
-    attrs = parts.attrs
-    if parts.is_used(1):
-        return None
-    own = {name: attrs[name] for name in ("axis", "epsilon") if name in attrs}
-    return parts.result(parts.emit("RMSNormalization", *parts.node.input, **own))
+def _fit(whole: Sequence[int | None], part: Sequence[int | None]) -> bool:
+    """Whether the dimensions of `part` are those of `whole` or 1, as far as they are known."""
+    pairs = zip(reversed(whole), reversed(part), strict=False)
+    return len(part) <= len(whole) and all(y in (1, x, None) or x is None for x, y in pairs)
 
 
 def _embedding(parts: Parts) -> Nodes:
@@ -187,7 +188,8 @@ def _scaled(parts: Parts, x: str, scales: tuple[str, ...] | list[str], bias: str
 
 
 _FUSED: Mapping[tuple[str, str], Callable[[Parts], Nodes | None]] = {
-    ("", "SimplifiedLayerNormalization"): _rms_norm,
+    ("", "Attention"): attention,
+    ("", "RotaryEmbedding"): rotary,
     (MICROSOFT, "DynamicQuantizeMatMul"): _dynamic_product,
     (MICROSOFT, "EmbedLayerNormalization"): _embedding,
     (MICROSOFT, "FusedConv"): _convolution,
@@ -195,8 +197,12 @@ _FUSED: Mapping[tuple[str, str], Callable[[Parts], Nodes | None]] = {
     (MICROSOFT, "FusedMatMul"): _matmul,
     (MICROSOFT, "Gelu"): _gelu,
     (MICROSOFT, "MatMulIntegerToFloat"): _product_of_bytes,
+    (MICROSOFT, "MultiHeadAttention"): multi_head_attention,
     (MICROSOFT, "QuickGelu"): _quick_gelu,
+    (MICROSOFT, "RotaryEmbedding"): rotary,
     (MICROSOFT, "SkipLayerNormalization"): partial(_skip_norm, "LayerNormalization"),
-    (MICROSOFT, "SkipSimplifiedLayerNormalization"): partial(_skip_norm, "RMSNormalization"),
+    (MICROSOFT, "SkipSimplifiedLayerNormalization"): partial(
+        _skip_norm, "SimplifiedLayerNormalization"
+    ),
     (MICROSOFT, "TransposeMatMul"): _matmul,
 }

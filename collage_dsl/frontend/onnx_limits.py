@@ -49,7 +49,7 @@ def newer(op: str) -> int:
     return _NEWER.get(op, 0)
 
 
-_NEWER = {"LayerNormalization": 17, "RMSNormalization": 23}
+_NEWER = {"LayerNormalization": 17, "SimplifiedLayerNormalization": 23}
 
 
 def joins(op: str) -> bool:
@@ -168,7 +168,9 @@ def _check_axis(
 _WITH_A_FUNCTION = frozenset({"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceSumSquare"})
 """Reductions that compute something of each element too, which TVM leaves out over no axes."""
 
-_FIRST_OUTPUT_ONLY = frozenset({"BatchNormalization", "LayerNormalization", "MaxPool"})
+_FIRST_OUTPUT_ONLY = frozenset({
+    "BatchNormalization", "LayerNormalization", "MaxPool", "SimplifiedLayerNormalization",
+})  # fmt: skip
 
 _COORDINATES = (
     b"half_pixel",

@@ -237,6 +237,26 @@ def of_floats(site: Site) -> Value | None:
     return None
 
 
+def layer_norm(site: Site) -> Value | None:
+    """TVM's operator, which has kernels for two types only."""
+    if (dtype := str(site.expr(0).ty.dtype.dtype)) not in ("float32", "float16"):
+        raise CannotConvertError(f"TVM has no kernel of nn.layer_norm for {dtype}")
+    return None
+
+
+def group_norm(site: Site) -> Value | None:
+    """One operator, with scale and shift by channel; TVM's converter has three from set 21 on."""
+    x = site.expr(0)
+    channels = static_dims(x.ty)[1]
+    groups = site.attrs["num_groups"]
+    is_plain = str(x.ty.dtype.dtype) == "float32" and site.attrs.get("stash_type", 1) == 1
+    if site.scope.opset < 21 or not is_plain or not channels or groups < 1 or channels % groups:
+        return None
+    scale, shift, axes = site.expr(1), site.expr(2), list(range(2, x.ty.ndim))
+    epsilon = site.attrs.get("epsilon", 1e-5)
+    return relax.op.nn.group_norm(x, scale, shift, groups, 1, axes, epsilon)
+
+
 def sign(site: Site) -> Value | None:
     """TVM's operator, except for integers without signs: it compares them with -1."""
     x = site.expr(0)
@@ -320,7 +340,9 @@ CANONICAL: Mapping[str, Converter] = {
     "GlobalAveragePool": global_average_pool,
     "GridSample": grid_sample,
     "IsNaN": is_nan,
+    "GroupNormalization": group_norm,
     "LRN": local_response_norm,
+    "LayerNormalization": layer_norm,
     "LogSoftmax": partial(softmax, relax.op.nn.log_softmax),
     "MatMul": matmul,
     "MatMulInteger": matmul_integer,

@@ -139,6 +139,13 @@ def _no_variance(node: NodeProto, operands: Sequence[Any]) -> str:
     return "a variance of 0, of which rounding makes a negative number" if is_small else ""
 
 
+def _no_variance_of_sum(node: NodeProto, operands: Sequence[Any]) -> str:
+    """onnxruntime takes the difference of two squares here too."""
+    total = operands[0].astype(np.float64) + operands[1]
+    variance, square = total.var(axis=-1), (total * total).mean(axis=-1)
+    return "a variance near 0" if (variance <= 1e-3 * square).any() else ""
+
+
 def _wide_window(node: NodeProto, operands: Sequence[Any]) -> str:
     """onnxruntime gives sizes of 0, or memory that nothing wrote."""
     lists = {a.name: tuple(a.ints) for a in node.attribute if a.ints}
@@ -175,6 +182,13 @@ def _other_parameters(node: NodeProto, operands: Sequence[Any]) -> str:
     sizes = {operands[0].shape[1], groups}
     is_known = all(np.size(each) in sizes for each in operands[1:])
     return "" if is_known else "a scale for each group or channel"
+
+
+def _other_skip(node: NodeProto, operands: Sequence[Any]) -> str:
+    """onnxruntime begins again where the second operand ends."""
+    shape, skip = np.shape(operands[0]), np.shape(operands[1])
+    is_known = skip in (shape, (1, *shape[1:]), shape[1:])
+    return "" if is_known else "a second operand of another shape"
 
 
 def _no_variance_in_rows(node: NodeProto, operands: Sequence[Any]) -> str:
@@ -231,6 +245,7 @@ RULES: Mapping[str, Sequence[Rule]] = {
     "Round": (_at_a_step,),
     "Sigmoid": _ORDER,
     "Sign": _ORDER,
+    "SkipLayerNormalization": (_no_variance_of_sum,),
     "TopK": (*_ORDER, _unsorted),
 }
 
@@ -251,6 +266,8 @@ BREAKS: Mapping[str, Sequence[Rule]] = {
     "QLinearConv": (_no_channels,),
     "QLinearMatMul": (_no_channels,),
     "QLinearSoftmax": (_several_scales,),
+    "SkipLayerNormalization": (_other_skip,),
+    "SkipSimplifiedLayerNormalization": (_other_skip,),
     "SoftmaxCrossEntropyLoss": (_other_labels,),
 }
 """
