@@ -271,6 +271,11 @@ def test_shapes_are_read() -> None:
     }
 
 
+def test_a_shape_is_given_once() -> None:
+    with pytest.raises(CommandError, match="the shape of `x` is given twice"):
+        parse_shapes(["x=1,3", "y=1", "x=1,4"])
+
+
 @pytest.mark.parametrize("text", ["a=²,8", "a=99999999999999999999,8", "a=-1", "a=1,,2", "=", "a"])
 def test_a_shape_that_is_none(text: str) -> None:
     with pytest.raises(CommandError, match=f"^--shape {text}: "):

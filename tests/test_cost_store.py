@@ -110,7 +110,8 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 def test_a_store_that_cannot_be_made_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(StoreError, match=r"cannot open the cost store .*costs\.sqlite: [^[\]]*$"):
+    said = r"cannot open the cost store .*costs\.sqlite: [^[\]]*; name another with .*`store`$"
+    with pytest.raises(StoreError, match=said):
         CostStore(tmp_path / "file" / "costs.sqlite")
 
 

@@ -44,6 +44,8 @@ def test_what_is_around_a_node_is_shown(tagger: Path) -> None:
 
 def test_a_node_that_is_not_there_is_one_message(tagger: Path) -> None:
     assert_one_message(collage("show", tagger, "--at", "mm"), 2, "has no node `mm`")
+    of_native = collage("candidates", tagger, "-t", "native", "--at", "")
+    assert_one_message(of_native, 2, "has no node ``")
 
 
 def test_a_node_is_found_by_the_name_of_its_onnx_node(tmp_path: Path) -> None:

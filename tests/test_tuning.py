@@ -654,11 +654,12 @@ def test_records_are_shown_shipped_and_merged(tuned_by_command: Path, tmp_path: 
     assert function.function in text
 
 
-def test_a_node_that_does_not_exist_is_said(tuned_by_command: Path) -> None:
+@pytest.mark.parametrize("at", ["z", ""])
+def test_a_node_that_does_not_exist_is_said(tuned_by_command: Path, at: str) -> None:
     folder = tuned_by_command
-    done = run_collage("tune", folder / "model.onnx", "-t", folder / "t.collage", "--at", "z")
+    done = run_collage("tune", folder / "model.onnx", "-t", folder / "t.collage", "--at", at)
 
-    assert_one_message(done, 2, "the model has no node `z`")
+    assert_one_message(done, 2, f"the model has no node `{at}`")
 
 
 def test_a_budget_is_a_time() -> None:

@@ -24,7 +24,7 @@ def show_candidates(
     """Show the candidates of a model, or only those that take one of the nodes `at`."""
     specs = load_targets(targets, allow_extern=allow_extern, max_candidates=max_candidates)
     graph = load_graph(model, shapes)
-    asked = nodes_at(graph, at, model) if at else 0
+    asked = 0 if at is None else nodes_at(graph, at, model)
     found = propose(graph, *specs, allow_extern=allow_extern)
     if asked:
         found = tuple(each for each in found if each.sub_graph.inside & asked)

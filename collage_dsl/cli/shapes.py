@@ -11,12 +11,14 @@ _DIGITS = 12
 
 def parse_shapes(given: Sequence[str]) -> Mapping[str, tuple[Dim, ...]]:
     """`["x=n,3,224,224", "scalar="]` as a mapping. Raises `CommandError`."""
-    shapes = {}
+    shapes: dict[str, tuple[Dim, ...]] = {}
     for text in given:
         name, _, dims = text.rpartition("=")
         words = [word.strip() for word in dims.split(",")] if dims.strip() else []
         if not name or not all(word.isdecimal() or word.isidentifier() for word in words):
             raise CommandError(f"--shape {text}: write it as NAME=1,3,224,224")
+        if name in shapes:
+            raise CommandError(f"--shape {text}: the shape of `{name}` is given twice")
         _check_digits("--shape", text, words)
         shapes[name] = tuple(int(word) if word.isdecimal() else word for word in words)
     return shapes

@@ -26,7 +26,7 @@ def show_tuned(request: Request, at: str | None, trials: int | None, output_form
         found = tune_model(
             onnx_model(request.model),
             targets_of(request),
-            at=at or "",
+            at=at,
             options=options,
             cost=only(request.costs) if request.costs else None,
             store=request.store,

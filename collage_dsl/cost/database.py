@@ -129,7 +129,8 @@ class Database(ABC):
             self._file = file_number(self.path)
         except (OSError, sqlite3.Error) as error:
             said = f"cannot open the {self.kind.name} {self.path}: {cause_of(error)}"
-            raise StoreError(said) from error
+            advice = "" if self.is_given else f"; name another with {self.kind.given}"
+            raise StoreError(f"{said}{advice}") from error
 
     def _prepare(self) -> None:
         self._run("BEGIN")  # one transaction, so that all reads below see the same state

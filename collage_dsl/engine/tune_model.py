@@ -37,7 +37,7 @@ def tune_model(
     model: Any,
     specs: Sequence[FusionSpec],
     *,
-    at: str = "",
+    at: str | None = None,
     options: TuningOptions | None = None,
     cost: CostSources | None = None,
     store: str | Path | None = None,
@@ -65,7 +65,7 @@ def tune_model(
     how = options or TuningOptions()
     how = replace(how, usual=how.usual or USUAL_TRIALS)
     [part] = parts_of(model, shapes, {}, None)
-    nodes = _nodes_at(part, at) if at else 0
+    nodes = 0 if at is None else _nodes_at(part, at)
     planner = Planner(
         specs,
         backend_of,
