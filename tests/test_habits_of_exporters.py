@@ -320,3 +320,35 @@ def test_a_row_of_which_a_mask_leaves_nothing_is_zero() -> None:
     np.testing.assert_allclose(
         found, runner(attending("standard"))(inputs)["y"], rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("past", [5, "past"])
+def test_attention_of_groups_adds_to_its_past(past: int | str) -> None:
+    """Inference of shapes says that the past stays as long as it is."""
+    model = parse_model(
+        f"""<ir_version: 9, opset_import: ["": 17, "com.microsoft": 1]>
+        g (float[1,1,32] q, float[1,1,16] k, float[1,1,16] v, float[1,2,{past},8] r,
+           float[1,2,{past},8] s, int32[1] n, int32 t)
+        => (float[1,1,32] y, float[1,2,all,8] a, float[1,2,all,8] b) {{
+          o, a, b = com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2>
+            (q, k, v, r, s, n, t)
+          y = Relu (o)
+        }}"""
+    )
+    generator = np.random.default_rng(0)
+    shapes = {"q": (1, 1, 32), "k": (1, 1, 16), "v": (1, 1, 16), "r": (1, 2, 5, 8)}
+    inputs = {n: generator.normal(size=each).astype(np.float32) for n, each in shapes.items()}
+    inputs |= {"s": inputs["r"] + 1, "n": np.array([5], np.int32), "t": np.array(6, np.int32)}
+
+    compiled = collage.compile(
+        model,
+        ["native", "onnxruntime"],
+        cost=[lambda kernel: 1e-6],
+        race_seconds=0.1,
+        inputs=inputs,
+    )
+
+    found = compiled.run(inputs)
+    for name, right in runner(model)(inputs).items():
+        np.testing.assert_allclose(found[name], right, rtol=1e-4, atol=1e-5)
+    assert "nn.relu" in [node.op for node in collage.from_onnx(model).nodes]

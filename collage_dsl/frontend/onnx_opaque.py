@@ -204,20 +204,22 @@ def _inferred(model: bytes) -> tuple[TypeProto, ...]:
     types = tuple(map(_more_known, inferred.graph.output, session.get_outputs()))
     node = loaded.graph.node[0]
     has_nothing = any(0 in _sizes(value.type) for value in loaded.graph.input)
-    is_doubtful = node.op_type in _WRONGLY_INFERRED or (
-        (bool(node.domain) or not has_nothing) and any(0 in _sizes(type_) for type_ in types)
+    is_doubtful = (bool(node.domain) or not has_nothing) and any(
+        0 in _sizes(type_) for type_ in types
     )
+    right = 0 if is_doubtful else _RIGHTLY_INFERRED.get(node.op_type, len(types))
     if node.domain and node.op_type == "GatherND":
         return tuple(map(_without_sizes, types))
-    return tuple(map(_of_rank, types)) if is_doubtful else types
+    return (*types[:right], *map(_of_rank, types[right:]))
 
 
-_WRONGLY_INFERRED = frozenset({"STFT"})
+_RIGHTLY_INFERRED = {"GroupQueryAttention": 1, "STFT": 0}
 """
-Operators for which inference gives wrong sizes: to `STFT` as if its result had two sides. It gives
-a size of 0 to operators of onnxruntime if that of an operand has a name, and to `Attention` if one
-operand has four dimensions and another three. Of onnxruntime's own `GatherND`, not even the rank is
-right.
+How many of the first outputs get right sizes by inference, where others do not: to `STFT`, as if
+its result had two sides, and to `GroupQueryAttention`, as if nothing was added to the past.
+Inference gives a size of 0 to operators of onnxruntime if that of an operand has a name, and to
+`Attention` if one operand has four dimensions and another three. Of onnxruntime's own `GatherND`,
+not even the rank is right.
 """
 
 
