@@ -27,7 +27,16 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import tvm
-from onnx_cases import CPU, Case, cases, check, is_run_by_onnxruntime, run, run_in_onnxruntime
+from onnx_cases import (
+    CPU,
+    Case,
+    cases,
+    check,
+    is_run_by_onnxruntime,
+    run,
+    run_in_onnxruntime,
+    specs,
+)
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
@@ -55,6 +64,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--tvm", action="store_true", help="run TVM's own importer too")
     parser.add_argument("--kind", default=CPU, help="the kind of TVM target to run on")
     given = parser.parse_args(arguments)
+    specs(given.kind)  # Loaded here, and not again in each process.
     chosen = (case for case in cases() if given.only in case.name)
     results = list(_isolated(chosen, given.kind, with_tvm=given.tvm))
     for line in _report(results, with_tvm=given.tvm):

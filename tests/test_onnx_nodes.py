@@ -108,7 +108,7 @@ LOOP = model(
 SELF_ATTENTION = model(
     """(float[1,6,8] x) => (float[1,6,8] o) {
       e = Relu (x)
-      a = com.microsoft.MultiHeadAttention <num_heads = 2> (e, e, e)
+      a = com.microsoft.MultiHeadAttention <num_heads = 2, unidirectional = 1> (e, e, e)
       o = Tanh (a)
     }"""
 )

@@ -164,7 +164,7 @@ def test_what_is_not_known_stays_an_onnx_node() -> None:
     [
         ("y = Celu<alpha=2.0>(x)", "nn.relu"),
         ("y = Swish(x)", "sigmoid"),
-        ("y = Attention<q_num_heads=2, kv_num_heads=2>(x, x, x)", "onnx.Attention"),
+        ("y = Attention<q_num_heads=2, kv_num_heads=2, softcap=9.0>(x, x, x)", "onnx.Attention"),
     ],
 )
 def test_a_small_function_is_what_it_is_made_of(node: str, found: str) -> None:
