@@ -165,7 +165,8 @@ def test_what_tvm_would_compute_otherwise_is_kept() -> None:
 
 
 def test_an_operator_is_known_in_its_own_domain_only() -> None:
-    given = model([node("Attention", "x x x", "y")], {"x": (1, 2, 3, 4)}, ["y"], opset=23)
+    attention = node("Attention", "x x x", "y", softcap=2.0)
+    given = model([attention], {"x": (1, 2, 3, 4)}, ["y"], opset=23)
 
     assert operators(given) == ["onnx.Attention"]
 

@@ -11,6 +11,7 @@ from onnx import AttributeProto, FunctionProto, TensorProto, helper, numpy_helpe
 
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.onnx import from_onnx
+from collage_dsl.frontend.onnx_data import external_files
 
 
 def model(*nodes: onnx.NodeProto) -> onnx.ModelProto:
@@ -291,6 +292,16 @@ def test_external_data_are_whole_files_in_the_folder(
 
     said = refusal(path)
     assert said.startswith((f"cannot read the external data of `{path}`", "the data of"))
+
+
+@pytest.mark.parametrize("length", ["nonsense", "-1", "\N{SUPERSCRIPT TWO}"])
+def test_the_length_of_external_data_is_a_number(tmp_path: Path, length: str) -> None:
+    (tmp_path / "short").write_bytes(bytes(8))
+    path = external(tmp_path, "short", length)
+
+    said = f"`{path}`: the length of `w` is `{length}`, which is no number of bytes"
+    assert refusal(path) == f"cannot read the external data of {said}"
+    assert external_files(path) == {tmp_path / "short"}
 
 
 def test_a_pipe_is_no_model(tmp_path: Path) -> None:

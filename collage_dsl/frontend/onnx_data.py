@@ -62,7 +62,7 @@ class Data:
 
     def _external(self, tensor: onnx.TensorProto) -> BufferedReader:
         """The file of the data of a tensor, which ONNX's own check lets be opened."""
-        location = external_data_helper.ExternalDataInfo(tensor).location
+        location = _said(tensor, "location")
         opened = external_data_helper._open_external_data_fd
         number = opened(str(self.path.parent), location, tensor.name, True)
         return os.fdopen(number, "rb")
@@ -91,7 +91,7 @@ def external_files(path: Path) -> set[Path]:
     except (OSError, DecodeError):
         return set()
     return {
-        path.parent / external_data_helper.ExternalDataInfo(tensor).location
+        path.parent / _said(tensor, "location")
         for tensor in external_data_helper._get_all_tensors(model)
         if external_data_helper.uses_external_data(tensor)
     }
@@ -123,12 +123,26 @@ def _unreadable(path: Path, error: Exception) -> UnreadableModelError:
 
 
 def _region_of(file: BufferedReader, tensor: onnx.TensorProto) -> _Region:
-    info = external_data_helper.ExternalDataInfo(tensor)
-    size, start = os.fstat(file.fileno()).st_size, info.offset or 0
-    length = size - start if info.length is None else info.length
+    size, start = os.fstat(file.fileno()).st_size, _number(tensor, "offset") or 0
+    given = _number(tensor, "length")
+    length = size - start if given is None else given
     if start > size or length > size - start:
         raise ValueError(f"the file has {size} bytes, the tensor ends at {start + length}")
     return _Region(start, length)
+
+
+def _number(tensor: onnx.TensorProto, key: str) -> int | None:
+    """A number that a tensor says of its external data; None if it says none."""
+    if not (text := _said(tensor, key)):
+        return None
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(f"the {key} of `{tensor.name}` is `{text}`, which is no number of bytes")
+    return int(text)
+
+
+def _said(tensor: onnx.TensorProto, key: str) -> str:
+    """What a tensor says of its external data under a key; empty if it says nothing."""
+    return {entry.key: entry.value for entry in tensor.external_data}.get(key, "")
 
 
 def _array(file: BufferedReader, region: _Region, tensor: onnx.TensorProto, what: str) -> Array:
