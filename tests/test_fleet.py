@@ -509,7 +509,7 @@ def test_builders_and_devices_hear_of_the_memory_that_a_kernel_may_take(
 
     assert built == [memory]
     assert {said for _, _, said in devices.asked} == {memory}
-    assert cost.memory == (memory or 7 << 30)
+    assert cost.timer.memory == (memory or 7 << 30)
 
 
 @pytest.mark.usefixtures("nothing_is_built")

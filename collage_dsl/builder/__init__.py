@@ -60,6 +60,7 @@ from collage_dsl.builder.values import (
     tuple_of,
     tuple_of_each,
 )
+from collage_dsl.rules import TVM_DEFAULT
 
 __all__ = [
     "ANYTHING",
@@ -68,6 +69,7 @@ __all__ = [
     "JOIN_ANYTHING",
     "TUPLE_ARGS",
     "TUPLE_PROJECTIONS",
+    "TVM_DEFAULT",
     "Definition",
     "Dims",
     "Operators",
