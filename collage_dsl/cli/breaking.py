@@ -106,7 +106,7 @@ def _lines(document: BreakingDocument) -> Iterator[str]:
         yield from _matches("lost", change.lost)
         yield from _matches("gained", change.gained)
         for each in change.unknown:
-            yield f"  unknown: {printable(with_options(each))}"
+            yield f"  unknown: {printable(each)}"
         yield ""
     compared = f"{count(document.graphs, 'graph')} compared"
     if not document.changes:

@@ -109,7 +109,8 @@ def explained(error: Exception) -> Failure:
             "install it with: pip install 'collage_dsl[tvm]'",
             CANNOT,
         )
-    if isinstance(error, RuntimeError) and (fault := _no_cache()):  # also raised by TVM itself
+    is_of_home = isinstance(error, RuntimeError) and "home directory" in str(error)
+    if is_of_home and (fault := _no_cache()):  # raised by TVM, which has a cache of its own
         return Failure(f"error: {fault}", CANNOT)
     if isinstance(error, MemoryError):
         return Failure("error: there is not enough memory", CANNOT)

@@ -19,7 +19,7 @@ from collage_dsl.measuring.kernels import Kernels
 from collage_dsl.measuring.machine import this_machine
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import Timing
-from collage_dsl.measuring.timer import Task, Timer
+from collage_dsl.measuring.timer import Answer, Task, Timer
 from collage_dsl.measuring.ways import (
     Key,
     Wanted,
@@ -228,7 +228,9 @@ class MeasuredCost:
                 measured if each.variant == old.variant else each for each in known
             )
 
-    def _timed_in_turn(self, parts: Way) -> Generator[Any, Any, list[Measurement]]:
+    def _timed_in_turn(
+        self, parts: Way
+    ) -> Generator[tuple[Task, float], Answer, list[Measurement]]:
         """New measurements of kernels; the known ones where any kernel fails now."""
         known = [measured for _, measured in parts]
         timings = yield from self.timer.time_in_turn([by_variant(*part) for part in parts])
@@ -282,7 +284,7 @@ class MeasuredCost:
 
     def _variants_in_turn(
         self, wanted: Wanted, every: list[Measurement]
-    ) -> Generator[Any, Any, list[Measurement]]:
+    ) -> Generator[tuple[Task, float], Answer, list[Measurement]]:
         """The measurements of variants, of which those about as cheap as the cheapest are new."""
         margin = margin_of(wanted.offered[0])
         least = cheapest_of(every, 0)
@@ -320,7 +322,7 @@ class MeasuredCost:
 
     def _new(
         self, candidate: CandidateKernel, wanted: Wanted, context: str
-    ) -> Generator[Any, Any, Measurement]:
+    ) -> Generator[tuple[Task, float], Answer, Measurement]:
         """A measurement that was not in the store, and is now."""
         measured = yield from self.timer.time(candidate)
         kernel, too_slow, too_large = self._names(wanted)

@@ -33,7 +33,7 @@ _OVERHEADS = 60.0
 """The least limit in seconds for the overheads of TVM, without which nothing is measured."""
 
 Task = KernelTask | OverheadTask | InTurnTask
-_Answer = Timing | Overhead | InTurn | Failed
+Answer = Timing | Overhead | InTurn | Failed
 
 
 class Timer:
@@ -81,7 +81,7 @@ class Timer:
 
     def time(
         self, candidate: CandidateKernel
-    ) -> Generator[tuple[Task, float], _Answer, Timing | Failed]:
+    ) -> Generator[tuple[Task, float], Answer, Timing | Failed]:
         """The seconds of a kernel, without the cost of entering the executable."""
         toolchain = candidate.toolchain
         if toolchain.variant == IN_PLACE:
@@ -93,7 +93,7 @@ class Timer:
 
     def time_in_turn(
         self, candidates: Sequence[CandidateKernel]
-    ) -> Generator[tuple[Task, float], _Answer, list[Timing] | None]:
+    ) -> Generator[tuple[Task, float], Answer, list[Timing] | None]:
         """As `time`, for several kernels in turn; None where any of them fails."""
         reference = self.overheads.reference()
         tasks = tuple(self.kernels.task(each, reference) for each in candidates)
@@ -103,7 +103,7 @@ class Timer:
             return None
         return list(map(self._own, candidates, answer.timings))
 
-    def _work(self, task: Task, limit: float) -> Generator[tuple[Task, float], _Answer, _Answer]:
+    def _work(self, task: Task, limit: float) -> Generator[tuple[Task, float], Answer, Answer]:
         """
         The answer of a worker within `limit` seconds. Raises `MeasuringError` if the machine is the
         cause that there is none.

@@ -5,6 +5,7 @@ from functools import partial
 from math import inf
 
 from collage_dsl.graph.operators import operators
+from collage_dsl.language.messages.findings import count
 from collage_dsl.language.reasoning.domain import Number, one_of
 from collage_dsl.language.reasoning.facts import Facts
 from collage_dsl.language.reasoning.onnx_results import results_of_onnx
@@ -141,8 +142,8 @@ def _as_long_as(name: str, each: int, others: int, called: Called, facts: Facts)
         only = facts.of(rank).only()
         beside = ""
         if isinstance(only, int):
-            count = each * (only - others)
-            beside = f", and this has rank {only}: write {count} number{'s' * (count != 1)}"
+            numbers = count(each * (only - others), "number")
+            beside = f", and this has rank {only}: write {numbers}"
         if len(first) % each == 0:
             facts.mismatch = (
                 f"`{name}` {list(first)} of `{of}` is for rank {by_rank[first]}{beside}"
