@@ -12,9 +12,10 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.language import check, load, to_text
 from collage_dsl.language.write.formatter import format_source
 from collage_dsl.rules import DFPattern, FusionSpec, Limits, Pattern
-from collage_dsl.rules.backtracking import Backtracking, Match
+from collage_dsl.rules.backtracking import Backtracking
 from collage_dsl.rules.matcher import Attempt, matches
 from collage_dsl.rules.observer import NO_OBSERVER
+from collage_dsl.rules.partial import Match
 from collage_dsl.rules.pattern import (
     Binding,
     Call,

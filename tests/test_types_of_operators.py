@@ -26,7 +26,7 @@ from collage_dsl.language.reasoning.relations import claims
 from collage_dsl.language.reasoning.required_calls import required_calls
 from collage_dsl.language.reasoning.sorts_of_values import Shape, Sorts, Tensor, Tuple
 from collage_dsl.rules import DFPattern, FusionSpec, Limits
-from collage_dsl.rules.backtracking import Backtracking, Match
+from collage_dsl.rules.backtracking import Backtracking
 from collage_dsl.rules.condition import (
     Attr,
     Compare,
@@ -43,6 +43,7 @@ from collage_dsl.rules.condition import (
 from collage_dsl.rules.condition import Shape as ShapeOf
 from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.rules.observer import NO_OBSERVER
+from collage_dsl.rules.partial import Match
 from collage_dsl.rules.pattern import (
     Anything,
     Binding,

@@ -1,30 +1,19 @@
 """Try all ways in which a pattern may match at a node of a graph, one after the other."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import NamedTuple, assert_never
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import assert_never
 
-import collage_dsl.rules.condition as conditions
-from collage_dsl.graph import Form, Graph, Kind, Node, OpSet, members, opset
-from collage_dsl.graph.floats import rounded
+from collage_dsl.graph import Form, Graph, members, opset
 from collage_dsl.graph.operators import is_commutative
-from collage_dsl.rules.condition import UNKNOWN, Given, Where
-from collage_dsl.rules.evaluation import evaluate
-from collage_dsl.rules.flattening import (
-    COMBINING,
-    Flattened,
-    Together,
-    agree,
-    combined,
-    flattened,
-    is_tree,
-    together,
-)
+from collage_dsl.rules.asking import Asking
+from collage_dsl.rules.condition import depends_on_facts
+from collage_dsl.rules.flattening import COMBINING, agree, flattened, is_tree, together
 from collage_dsl.rules.frame import Frame
 from collage_dsl.rules.lists import are_equal_literals, list_refusal
 from collage_dsl.rules.observer import NO_OBSERVER, Observer
+from collage_dsl.rules.partial import Match, Partial, binding
 from collage_dsl.rules.parts import asks_predicates
 from collage_dsl.rules.paths import beginnings, obstacles
 from collage_dsl.rules.pattern import (
@@ -44,60 +33,22 @@ from collage_dsl.rules.pattern import (
     TupleOf,
     TupleOfEach,
 )
-from collage_dsl.rules.predicate import Lookup, Predicate, Question
+from collage_dsl.rules.predicate import Lookup
+from collage_dsl.rules.refusals import (
+    calls_of_others,
+    counts,
+    is_called,
+    number_refusal,
+    other_number,
+    other_than,
+    refuse,
+    what,
+)
 from collage_dsl.rules.sources import refusal
-from collage_dsl.source import Span
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """
-    The nodes that a pattern covers, the constants it binds, and the node of each name. `anchor`
-    is the node of the main operator, if the pattern names one.
-    """
-
-    inside: OpSet
-    constants: OpSet
-    bound: Mapping[str, int] = field(hash=False)
-    anchor: int | None = None
 
 
 class TooManyStepsError(Exception):
     """An attempt to match a pattern took more steps than are allowed."""
-
-
-class Partial(NamedTuple):
-    """
-    What has matched so far. `frames` counts the calls of other patterns until here.
-
-    A named tuple, because many are made; `_make` takes half the time of a call.
-    """
-
-    inside: OpSet = 0
-    constants: OpSet = 0
-    bound: Mapping[str, int] = MappingProxyType({})
-    frames: int = 0
-    shared: OpSet = 0
-    """The nodes inside that may be used outside too."""
-    pending: tuple[tuple[str, Where, int], ...] = ()
-    """Conditions on attributes that wait for names to be bound: prefix, condition, node."""
-    steps: int = 0
-    """How many parts of the pattern are inside; two may be at one node."""
-
-    def binding(self, name: str, index: int, constants: OpSet) -> "Partial":
-        inside, known, bound, *rest = self
-        return Partial._make((inside, known | constants, {**bound, name: index}, *rest))
-
-    def covering(self, index: int, *, shared: bool) -> "Partial":
-        inside, constants, bound, frames, may_leave, pending, steps = self
-        node = 1 << index
-        may_leave |= node if shared else 0
-        return Partial._make(
-            (inside | node, constants, bound, frames, may_leave, pending, steps + 1)
-        )
-
-
-_NOTHING_YET = Partial()
 
 
 class Backtracking:
@@ -114,7 +65,7 @@ class Backtracking:
 
     def __init__(self, pattern: Pattern, graph: Graph, lookup: Lookup) -> None:
         self.graph = graph
-        self.lookup = lookup
+        self.asking = Asking(graph, lookup)
         self.outermost = Frame.of(pattern)
         self.steps = 0
         self.most = sys.maxsize
@@ -124,7 +75,7 @@ class Backtracking:
         """By the id of a `Repeat`, its call with the rest of the chain as the first operand."""
 
     def run(self, root: int, observer: Observer) -> Iterator[Match]:
-        for partial in self.result(self.outermost, root, _NOTHING_YET, observer):
+        for partial in self.result(self.outermost, root, Partial(), observer):
             if partial.inside and self.is_closed(partial, root, observer):
                 own = {name: i for name, i in partial.bound.items() if "." not in name}
                 yield Match(
@@ -145,7 +96,7 @@ class Backtracking:
         first, others = frame.results[0], frame.results[1:]
         for partial in self.operand(frame, first, index, so_far, observer):
             for whole in self.others(frame, others, partial, observer):
-                if self.holds(frame, whole, index, observer):
+                if self.asking.holds(frame, whole, index, observer):
                     yield whole
 
     def others(
@@ -200,11 +151,11 @@ class Backtracking:
             case Anything():
                 tried = (so_far,)
             case Number():
-                held = self.is_number(operand, self.graph.nodes[index], so_far, inner)
-                tried = (so_far,) if held else ()
+                why = number_refusal(operand, self.graph.nodes[index])
+                tried = refuse(inner, so_far, why) if why else (so_far,)
             case ListOf():
                 why = list_refusal(operand, self.graph.nodes[index])
-                tried = _refuse(inner, so_far, why) if why else (so_far,)
+                tried = refuse(inner, so_far, why) if why else (so_far,)
             case TupleOf(fields):
                 tried = self.tuple_of(frame, fields, index, so_far, inner)
             case TupleOfEach():
@@ -230,11 +181,11 @@ class Backtracking:
         observer: Observer,
     ) -> Iterator[Partial]:
         node = self.graph.nodes[index]
-        calls = _calls_of_others(choices, node) if observer.hears(so_far.inside.bit_count()) else ()
+        calls = calls_of_others(choices, node) if observer.hears(so_far.inside.bit_count()) else ()
         if calls:
             names = " | ".join(dict.fromkeys(name for call in calls for name in call.names))
-            because = f"`{node.name}` is {_what(node)}, not {names}"
-            _refuse(observer, so_far, because, calls[0].span)
+            because = f"`{node.name}` is {what(node)}, not {names}"
+            refuse(observer, so_far, because, calls[0].span)
             return
         for choice in choices:
             yield from self.operand(frame, choice, index, so_far, observer)
@@ -272,8 +223,8 @@ class Backtracking:
     ) -> Iterable[Partial]:
         node = self.graph.nodes[index]
         if node.form is not Form.TUPLE or len(node.inputs) != len(fields):
-            because = f"`{node.name}` is {_what(node)}, not a tuple of {len(fields)}"
-            return _refuse(observer, so_far, because)
+            because = f"`{node.name}` is {what(node)}, not a tuple of {len(fields)}"
+            return refuse(observer, so_far, because)
         covered = so_far.covering(index, shared=frame.pattern.taps)
         return self.operands(frame, fields, node.inputs, covered, observer)
 
@@ -292,8 +243,8 @@ class Backtracking:
         node = self.graph.nodes[index]
         count = len(node.inputs)
         if node.form is not Form.TUPLE or not wanted.least <= count <= wanted.most:
-            because = f"`{node.name}` is {_what(node)}, not a tuple of {_counts(wanted)}"
-            return _refuse(observer, so_far, because)
+            because = f"`{node.name}` is {what(node)}, not a tuple of {counts(wanted)}"
+            return refuse(observer, so_far, because)
         covered = so_far.covering(index, shared=frame.pattern.taps)
         if self.has_predicates is None:
             self.has_predicates = asks_predicates(self.outermost.pattern)
@@ -311,8 +262,8 @@ class Backtracking:
     ) -> Iterable[Partial]:
         node = self.graph.nodes[index]
         if node.form is not Form.PROJECTION or node.value != field_of.index:
-            because = f"`{node.name}` is {_what(node)}, not field {field_of.index}"
-            return _refuse(observer, so_far, because)
+            because = f"`{node.name}` is {what(node)}, not field {field_of.index}"
+            return refuse(observer, so_far, because)
         covered = so_far.covering(index, shared=frame.pattern.taps)
         return self.operand(frame, field_of.of, node.inputs[0], covered, observer)
 
@@ -349,7 +300,7 @@ class Backtracking:
         if not found:
             calls = f"{path.least} to {path.most} calls of {' | '.join(path.names)}"
             because = f"no {calls} alone lead to `{self.graph.nodes[index].name}`"
-            _refuse(observer, so_far, because)
+            refuse(observer, so_far, because)
 
     def tell_obstacle(
         self, frame: Frame, path: PathFrom, index: int, so_far: Partial, observer: Observer
@@ -359,8 +310,8 @@ class Backtracking:
             for partial in self.operand(frame, path.origin, origin, so_far, NO_OBSERVER):
                 node = self.graph.nodes[other]
                 way = f"on a path from `{self.graph.nodes[origin].name}`"
-                because = f"`{node.name}` is {_what(node)}, not {' | '.join(path.names)}, {way}"
-                _refuse(observer, partial.covering(index, shared=False), because)
+                because = f"`{node.name}` is {what(node)}, not {' | '.join(path.names)}, {way}"
+                refuse(observer, partial.covering(index, shared=False), because)
                 return
 
     def reference(
@@ -374,38 +325,38 @@ class Backtracking:
             if are_equal_literals(seen, here):
                 return (so_far,)
             because = f"`{name}` is `{seen.name}` already and cannot be `{here.name}` too"
-            return _refuse(observer, so_far, because)
+            return refuse(observer, so_far, because)
         parameter = frame.parameters.get(name)
         if parameter is None:
             value = self.operand(frame, frame.values[name], index, so_far, observer)
-            return _binding(key, index, 0, value)
+            return binding(key, index, 0, value)
         node = self.graph.nodes[index]
         if parameter.constant and node.form is not Form.CONSTANT:
             because = f"`{node.name}` is not a constant, as `{parameter.name}` must be"
-            return _refuse(observer, so_far, because)
+            return refuse(observer, so_far, because)
         if parameter.excluded and (why := refusal(parameter.excluded, self.graph, index)):
             because = f"{why}, as `{parameter.name}` must not be"
-            return _refuse(observer, so_far, because, parameter.span)
+            return refuse(observer, so_far, because, parameter.span)
         constants = 1 << index if parameter.constant else 0
         if frame.caller is None:
             return (so_far.binding(key, index, constants),)
         given = self.operand(frame.caller, frame.operands[name], index, so_far, observer)
-        return _binding(key, index, constants, given)
+        return binding(key, index, constants, given)
 
     def call(
         self, frame: Frame, call: Call, index: int, so_far: Partial, observer: Observer
     ) -> Iterable[Partial]:
         node = self.graph.nodes[index]
-        if not _is_called(call, node) or len(node.inputs) != len(call.operands):
+        if not is_called(call, node) or len(node.inputs) != len(call.operands):
             progress = so_far.inside.bit_count()
             if observer.hears(progress):  # checked first, because most nodes are refused here
-                because = f"`{node.name}` {_other_than(call, node)}"
+                because = f"`{node.name}` {other_than(call, node)}"
                 observer.refused(progress, because, call.span, "")
             return ()
         covered = so_far.covering(index, shared=call.shared or frame.pattern.taps)
         if call.attributes:
-            waiting = [w for w in call.attributes if conditions.depends_on_facts(w.condition)]
-            if not self.attributes_hold(call.attributes, index, covered, observer):
+            waiting = [w for w in call.attributes if depends_on_facts(w.condition)]
+            if not self.asking.attributes_hold(call.attributes, index, covered, observer):
                 return ()
             added = ((frame.prefix, where, index) for where in waiting)
             covered = covered._replace(pending=(*covered.pending, *added))
@@ -420,7 +371,7 @@ class Backtracking:
         node, values, wanted = self.graph.nodes[index], flat.values, together(flat)
         noun = COMBINING[flat.op].noun
         if not is_tree(flat.op, self.graph, index, len(values)):
-            _refuse(observer, so_far, f"`{node.name}` is {_what(node)}, not a {noun}", flat.span)
+            refuse(observer, so_far, f"`{node.name}` is {what(node)}, not a {noun}", flat.span)
             return
         dtype = getattr(node.type, "dtype", "float32")
         found = False
@@ -436,11 +387,11 @@ class Backtracking:
             if agree(flat.op, wanted, way.numbers, dtype):
                 yield from (tried if inner is observer else inner.each(tried))
             elif observer.hears(covered.inside.bit_count()):
-                because = _other_number(node, flat, wanted, way)
-                _refuse(inner, next(tried, covered), because, flat.span)
+                because = other_number(node, flat, wanted, way)
+                refuse(inner, next(tried, covered), because, flat.span)
         if not found:
             because = f"`{node.name}` is no {noun} of {len(values)} values"
-            _refuse(observer, so_far, because, flat.span)
+            refuse(observer, so_far, because, flat.span)
 
     def any_order(
         self,
@@ -508,186 +459,11 @@ class Backtracking:
         for partial in ways:
             yield from self.in_order(frame, wanted, given, partial, observer)
 
-    def attributes_hold(
-        self, wheres: Sequence[Where], index: int, so_far: Partial, observer: Observer
-    ) -> bool:
-        wheres = [w for w in wheres if not conditions.depends_on_facts(w.condition)]
-        given = Given(attrs=self.graph.nodes[index].attrs)
-        held = all(self.asks(where, index, given, so_far, observer) for where in wheres)
-        observer.settled(wheres, index, given)
-        return held
-
     def is_closed(self, partial: Partial, root: int, observer: Observer) -> bool:
         """Whether no inner value is used outside the match."""
         for index in members(partial.inside & ~(1 << root | partial.shared)):
             node = self.graph.nodes[index]
             if self.graph.users_of[index] & ~partial.inside or self.graph.results >> index & 1:
-                _refuse(observer, partial, f"`{node.name}` is used outside the match too")
+                refuse(observer, partial, f"`{node.name}` is used outside the match too")
                 return False
         return True
-
-    def holds(self, frame: Frame, partial: Partial, index: int, observer: Observer) -> bool:
-        """Whether the parameters of a pattern are matched, and its conditions hold."""
-        pattern, start = frame.pattern, len(frame.prefix)
-        for parameter in pattern.parameters:
-            if not parameter.optional and frame.prefix + parameter.name not in partial.bound:
-                _refuse(observer, partial, f"nothing was matched by `{parameter.name}`")
-                return False
-        if not pattern.conditions and not partial.pending:
-            return True
-        bound = {
-            name[start:]: self.graph.nodes[i]
-            for name, i in partial.bound.items()
-            if name.startswith(frame.prefix)
-        }
-        world = _World(self.graph, self.lookup, partial.inside, index)
-        given = Given(bound, world=world)
-        held = all(
-            self.asks(where, at, Given(bound, self.graph.nodes[at].attrs, world), partial, observer)
-            for prefix, where, at in partial.pending
-            if prefix == frame.prefix
-        ) and all(self.asks(where, index, given, partial, observer) for where in pattern.conditions)
-        observer.settled(pattern.conditions, index, given)
-        return held
-
-    def asks(
-        self, where: Where, index: int, given: Given, so_far: Partial, observer: Observer
-    ) -> bool:
-        """Whether a condition on node `index` holds."""
-        world, said = given.world, ""
-        if world is None:
-            held = evaluate(where.condition, given)
-        else:
-            world.said = ""  # forget the text of an earlier condition, which held anyway
-            held = evaluate(where.condition, given)
-            said = world.said
-        observer.asked(where, index, given, held, said)
-        node = self.graph.nodes[index]
-        written = "a condition" if where.span is None else f"`{where.span.text}`"
-        if held is UNKNOWN:
-            because = f"{written} is unknown (at `{node.name}`)"
-            if where.reason:
-                because = f"{where.reason}: unknown at `{node.name}`"
-            _refuse(observer, so_far, because, where.span)
-        elif not held:
-            reason = where.reason or said or f"{written} does not hold"
-            _refuse(observer, so_far, f"{reason} (at `{node.name}`)", where.span, where.reason)
-        return held is not UNKNOWN and bool(held)
-
-    def is_number(self, number: Number, node: Node, so_far: Partial, observer: Observer) -> bool:
-        if node.form is Form.CONSTANT and node.value is not None:
-            values = node.value.ravel().tolist()  # type: ignore[attr-defined]
-        elif node.form is Form.LITERAL and isinstance(node.value, int | float):
-            values = [node.value]
-        elif node.form is Form.CONSTANT:
-            _refuse(observer, so_far, f"the value of `{node.name}` is not known")
-            return False
-        else:
-            _refuse(observer, so_far, f"`{node.name}` is not a constant")
-            return False
-        wanted = rounded(number.value, getattr(node.type, "dtype", "float32"))
-        allowed = number.tolerance * abs(number.value)
-        others = (v for v in values if not (v == wanted or abs(v - number.value) <= allowed))
-        other = next(others, None)
-        if other is None:
-            return True
-        what = "" if len(values) == 1 else "an element of "
-        found = f"{what}`{node.name}` is {_other_than_number(other, number)}"
-        _refuse(observer, so_far, found)
-        return False
-
-
-def _binding(name: str, index: int, constants: OpSet, ways: Iterable[Partial]) -> Iterator[Partial]:
-    for partial in ways:
-        yield partial.binding(name, index, constants)
-
-
-def _refuse(
-    observer: Observer, so_far: Partial, because: str, span: Span | None = None, reason: str = ""
-) -> tuple[()]:
-    """Tell `observer` why there is no match, and return no ways."""
-    observer.refused(so_far.inside.bit_count(), because, span, reason)
-    return ()
-
-
-class _World:
-    """What conditions ask about a match, besides its nodes. `said` is the last refusal's text."""
-
-    def __init__(self, graph: Graph, lookup: Lookup, inside: OpSet, root: int) -> None:
-        self.graph = graph
-        self.lookup = lookup
-        self.inside = inside
-        self.root = root
-        self.said = ""
-
-    def uses(self, node: Node) -> int:
-        index = self.graph.index(node.name)
-        return self.graph.users_of[index].bit_count() + (self.graph.results >> index & 1)
-
-    def holds(self, predicate: Predicate, operands: tuple[Node | None, ...]) -> bool:
-        indexes = (None if node is None else self.graph.index(node.name) for node in operands)
-        asked = dict(zip(predicate.parameters, indexes, strict=True))
-        self.said = self.lookup(predicate)(Question(self.graph, self.inside, self.root, asked))
-        return not self.said
-
-
-def _other_number(node: Node, flat: Flat, wanted: Together, way: Flattened) -> str:
-    """Why the numbers of a tree are not those of the pattern."""
-    noun = COMBINING[flat.op].noun
-    if not way.numbers:
-        return f"the {noun} `{node.name}` has no number, not {wanted.number:g}"
-    found = f"the numbers of the {noun} `{node.name}` make {combined(flat.op, way.numbers):g}"
-    return f"{found}, not {wanted.number:g}" if flat.numbers else f"{found}: the pattern has none"
-
-
-def _other_than_number(value: float, number: Number) -> str:
-    """Like "0.25, not 0.5 within 0.01". Numbers that are near each other have all their digits."""
-    found, wanted = f"{value:g}", f"{number.value:g}"
-    if found == wanted:
-        found, wanted = repr(value), repr(number.value)
-    within = f" within {number.tolerance:g}" if number.tolerance else ""
-    return f"{found}, not {wanted}{within}"
-
-
-def _is_of(kinds: tuple[Kind, ...], node: Node) -> bool:
-    """Whether `node` is a call of one of `kinds`."""
-    return node.kind in kinds and node.form is Form.CALL
-
-
-def _is_called(call: Call, node: Node) -> bool:
-    """Whether `node` is a call of one of the operators or kinds of `call`."""
-    return node.op in call.ops or bool(call.kinds and _is_of(call.kinds, node))
-
-
-def _calls_of_others(choices: Sequence[Operand], node: Node) -> list[Call]:
-    """The `choices`, if each of them is a call of other operators than that of `node`."""
-    calls = [each for each in choices if isinstance(each, Call) and not each.optional]
-    is_one = len(calls) < len(choices) or any(_is_called(call, node) for call in calls)
-    return [] if is_one else calls
-
-
-def _other_than(call: Call, node: Node) -> str:
-    if _is_called(call, node):
-        return f"has {len(node.inputs)} operands, not {len(call.operands)}"
-    kind = f", which is {node.kind}" if call.kinds and node.form is Form.CALL else ""
-    return f"is {_what(node)}{kind}, not {' | '.join(call.names)}"
-
-
-def _counts(wanted: TupleOfEach) -> str:
-    """How many fields are wanted: `2`, `2 to 8`."""
-    least, most = wanted.least, wanted.most
-    return str(least) if least == most else f"{least} to {most}"
-
-
-def _what(node: Node) -> str:
-    match node.form:
-        case Form.CALL:
-            return f"a call of {node.op}"
-        case Form.TUPLE:
-            return f"a tuple of {len(node.inputs)}"
-        case Form.PROJECTION:
-            return f"field {node.value} of a tuple"
-        case Form.INPUT:
-            return "an input"
-        case form:
-            return f"a {form.value}"

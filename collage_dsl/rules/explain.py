@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from collage_dsl.graph import Graph
-from collage_dsl.rules.backtracking import Match
 from collage_dsl.rules.condition import UNKNOWN, Given, Unknown, Value, Where
 from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.rules.facts import Fact, facts, has_predicate
 from collage_dsl.rules.frame import Frame
 from collage_dsl.rules.matcher import Attempt, Matcher
 from collage_dsl.rules.observer import T
+from collage_dsl.rules.partial import Match
 from collage_dsl.rules.pattern import (
     Call,
     Either,

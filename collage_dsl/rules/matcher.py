@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from collage_dsl.graph import Graph, OpSet, members
-from collage_dsl.rules.backtracking import Backtracking, Match, TooManyStepsError
+from collage_dsl.rules.backtracking import Backtracking, TooManyStepsError
 from collage_dsl.rules.observer import NO_OBSERVER, NoObserver, Observer
+from collage_dsl.rules.partial import Match
 from collage_dsl.rules.pattern import Pattern
 from collage_dsl.rules.predicate import Lookup, no_host_code
 from collage_dsl.rules.remembering import Remembering

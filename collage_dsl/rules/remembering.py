@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from collage_dsl.graph import Graph
 from collage_dsl.rules import condition
-from collage_dsl.rules.backtracking import Backtracking, Partial, TooManyStepsError
+from collage_dsl.rules.backtracking import Backtracking, TooManyStepsError
 from collage_dsl.rules.frame import Frame
 from collage_dsl.rules.observer import Observer
+from collage_dsl.rules.partial import Partial
 from collage_dsl.rules.parts import asks_predicates, inner_operands, wheres, written_operands
 from collage_dsl.rules.pattern import (
     Anything,
