@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collage_dsl.realization.lower import lowering
     from collage_dsl.realization.saving import load_executable
     from collage_dsl.realization.signature import ExecutableError
-    from collage_dsl.realization.verify import VerificationError
+    from collage_dsl.realization.verification import VerificationError
     from collage_dsl.rules import FusionSpec
     from collage_dsl.rules.predicate import PredicateError
     from collage_dsl.search import NoPlanError, Plan, StrategyError
@@ -66,7 +66,7 @@ _HOME = {
     "TargetError": "targets.attach",
     "UncoveredError": "engine.steps",
     "UnreadableError": "language",
-    "VerificationError": "realization.verify",
+    "VerificationError": "realization.verification",
     "attach": "targets.attach",
     "choose": "engine.steps",
     "compile": "engine.api",

@@ -13,11 +13,11 @@ from collage_dsl.engine.steps import UncoveredError
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.graph import CandidateKernel, Graph, Toolchain
 from collage_dsl.realization.signature import ExecutableError
-from collage_dsl.realization.verify import run_onnx
 from collage_dsl.resources import shipped_spec
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from tests.faulty_backends import Faulty
 from tests.one_kernel import Array
+from tests.reference import run_onnx
 
 TARGETS = pytest.mark.parametrize("target", ["native", "onnxruntime"])
 

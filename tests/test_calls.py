@@ -21,8 +21,8 @@ from collage_dsl.realization.lower import build, lower
 from collage_dsl.realization.ownership import owned_outputs
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.signature import ExecutableError, Signature
-from collage_dsl.realization.verify import run_onnx
 from tests.models import small_convolution
+from tests.reference import run_onnx
 
 Array = np.ndarray[Any, Any]
 

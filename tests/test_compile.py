@@ -26,12 +26,13 @@ from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.signature import ExecutableError, Signature
-from collage_dsl.realization.verify import VerificationError, run_onnx
+from collage_dsl.realization.verification import VerificationError
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from collage_dsl.search import NoReporter, SearchRecord
 from collage_dsl.targets.attach import TargetError
 from tests.faulty_backends import Crashing, Faulty, Hanging, Lacking, Refusing, Wrong
 from tests.models import small_convolution
+from tests.reference import run_onnx
 
 NATIVE = FusionSpec(Toolchain("tvm"), OpCallByKind())
 LIBRARY = FusionSpec(

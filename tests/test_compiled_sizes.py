@@ -25,10 +25,10 @@ from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.partition import realized_together
 from collage_dsl.realization.saving import load_executable
 from collage_dsl.realization.signature import ExecutableError, Signature
-from collage_dsl.realization.verify import run_onnx
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from tests.commands import collage as command
 from tests.models import small_convolution
+from tests.reference import run_onnx
 from tests.variant_backend import Varied
 
 Array = np.ndarray[Any, Any]

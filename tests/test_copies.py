@@ -26,11 +26,12 @@ from collage_dsl.realization.link import linked
 from collage_dsl.realization.lower import build, lowering
 from collage_dsl.realization.saving import load_executable, save
 from collage_dsl.realization.signature import ExecutableError, Signature
-from collage_dsl.realization.verify import VerificationError, run_onnx
+from collage_dsl.realization.verification import VerificationError
 from collage_dsl.report.text import plan_text
 from collage_dsl.search import Plan
 from tests.fake_device import FakeLibrary, WithoutDevice, copied, load_device
 from tests.models import small_convolution
+from tests.reference import run_onnx
 from tests.test_devices import CpuAndFake
 from tests.test_partition_pass import callees
 

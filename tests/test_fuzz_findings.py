@@ -23,8 +23,8 @@ from collage_dsl.measuring.kernels import supported
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
+from collage_dsl.realization.runners import runner
 from collage_dsl.realization.signature import ExecutableError, Signature
-from collage_dsl.realization.verify import runner
 from collage_dsl.resources import shipped_spec
 
 Array = np.ndarray[Any, Any]

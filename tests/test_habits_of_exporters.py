@@ -7,7 +7,7 @@ from onnx import numpy_helper
 from onnx.parser import parse_model
 
 import collage_dsl as collage
-from collage_dsl.realization.verify import runner
+from collage_dsl.realization.runners import runner
 
 
 def test_a_comparison_with_a_truth_value_is_fused() -> None:

@@ -25,9 +25,9 @@ from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.signature import Signature
 from collage_dsl.realization.variants import unsuitable, with_variant
-from collage_dsl.realization.verify import run_onnx
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from tests.partitioned import LLVM
+from tests.reference import run_onnx
 
 pytestmark = pytest.mark.engine
 

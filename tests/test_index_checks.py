@@ -20,10 +20,10 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.signature import ExecutableError
-from collage_dsl.realization.verify import run_onnx
 from tests.commands import assert_one_message
 from tests.commands import collage as in_a_process
 from tests.one_kernel import Array, node, one_kernel, onnx_model
+from tests.reference import run_onnx
 
 SPEC = Path(__file__).parent.parent / "specs" / "native.collage"
 

@@ -13,7 +13,8 @@ from onnx import numpy_helper
 
 import collage_dsl as collage
 from collage_dsl.cost import CostTable
-from collage_dsl.engine.lock import Lock, LockError
+from collage_dsl.engine.lock import Lock
+from collage_dsl.engine.locked import LockError
 from collage_dsl.engine.replay import replay
 from collage_dsl.engine.specs import specs_of
 from collage_dsl.graph import CandidateKernel

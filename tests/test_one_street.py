@@ -34,11 +34,11 @@ from collage_dsl.measuring.task import (
 from collage_dsl.measuring.worker import Job, Workers
 from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.lower import lowering
-from collage_dsl.realization.verify import run_onnx
 from collage_dsl.resources import shipped_spec
 from tests.models import small_convolution, transformer_block
 from tests.partitioned import LLVM
 from tests.partitioned import run as run_plainly
+from tests.reference import run_onnx
 from tests.workers import answer_jobs
 
 TARGETS = [shipped_spec("native"), shipped_spec("onnxruntime")]

@@ -24,7 +24,7 @@ from collage_dsl.graph.onnx_node import OnnxNode
 from collage_dsl.language import check
 from collage_dsl.realization.objects import run_session
 from collage_dsl.realization.signature import ExecutableError
-from collage_dsl.realization.verify import VerificationError
+from collage_dsl.realization.verification import VerificationError
 from collage_dsl.source import Source
 
 Array = np.ndarray[Any, Any]

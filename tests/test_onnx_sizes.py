@@ -12,7 +12,7 @@ import collage_dsl as collage
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.realization.signature import ExecutableError
-from collage_dsl.realization.verify import run_onnx
+from tests.reference import run_onnx
 
 CONSTANTS = """
     one = Constant<value_ints=[1]>() two = Constant<value_ints=[2]>()

@@ -16,8 +16,8 @@ from collage_dsl.cost import Cost, Infeasible
 from collage_dsl.graph import Graph, Option, TensorType, members
 from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.lower import build, lowering
-from collage_dsl.realization.verify import run_onnx
 from tests.models import mnist
+from tests.reference import run_onnx
 
 TABLE = collage.CostTable.load(Path(__file__).parent / "original_example_costs.yaml")
 

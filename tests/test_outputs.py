@@ -13,7 +13,7 @@ from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.reference import reference_session
 from collage_dsl.graph import Form, Graph, Node, TensorType
-from collage_dsl.realization.verify import run_onnx
+from tests.reference import run_onnx
 
 SPECS = Path(__file__).parent.parent / "specs"
 WEIGHT = np.random.default_rng(1).uniform(-1, 1, (8, 8)).astype(np.float32)

@@ -18,7 +18,7 @@ from layers import Layers
 from onnx_cases import built, planned
 from quantized import dynamic, integers_alone, static, with_outputs
 
-from collage_dsl.realization.verify import run_onnx
+from tests.reference import run_onnx
 
 
 def images() -> onnx.ModelProto:

@@ -31,8 +31,8 @@ from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.place import kernel_name
 from collage_dsl.realization.signature import Signature
-from collage_dsl.realization.verify import run_onnx
 from tests.models import small_convolution
+from tests.reference import run_onnx
 
 TVM = Toolchain("tvm")
 LIBRARY = Toolchain("ort", compiler="onnxruntime", options={"num_cores": 1})

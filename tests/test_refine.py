@@ -25,12 +25,12 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.errors import BuildError
-from collage_dsl.realization.verify import run_onnx
 from collage_dsl.report.documents import CompileDocument, ContenderDocument
 from collage_dsl.report.text import compile_text
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from collage_dsl.search import Plan
 from tests.models import small_convolution
+from tests.reference import run_onnx
 from tests.test_compile import random_input
 
 NATIVE = FusionSpec(Toolchain("tvm"), OpCallByKind())

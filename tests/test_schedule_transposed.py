@@ -14,8 +14,8 @@ from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
 from collage_dsl.backends.schedule import schedule
 from collage_dsl.realization.difference import relative_error
-from collage_dsl.realization.verify import run_onnx
 from tests.one_kernel import node, one_kernel, onnx_model
+from tests.reference import run_onnx
 from tests.test_schedule import CORES, Array, check, fused, native, outputs
 
 CASES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 import collage_dsl as collage
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.onnx_check import MOST_DENSE, array_of_sparse
-from collage_dsl.realization.verify import run_onnx
+from tests.reference import run_onnx
 
 Array = np.ndarray[Any, Any]
 

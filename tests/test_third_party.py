@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 
 from collage_dsl.realization.difference import relative_error
-from collage_dsl.realization.verify import run_onnx
 from tests.models import small_convolution
+from tests.reference import run_onnx
 
 PACKAGE = Path(__file__).with_name("third_party")
 

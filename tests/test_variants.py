@@ -24,10 +24,10 @@ from collage_dsl.realization.lower import build, lowering
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.signature import Signature
 from collage_dsl.realization.variants import unsuitable, with_variant
-from collage_dsl.realization.verify import run_onnx
 from collage_dsl.report.text import plan_text
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from tests.models import small_convolution
+from tests.reference import run_onnx
 from tests.variant_backend import Varied
 
 pytestmark = pytest.mark.engine

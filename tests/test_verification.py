@@ -24,17 +24,13 @@ from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.onnx_reference import Reference, evaluated
 from collage_dsl.realization.partition import realized
+from collage_dsl.realization.runners import exact_runner, runner
 from collage_dsl.realization.signature import ExecutableError, Signature
-from collage_dsl.realization.verify import (
-    Verification,
-    VerificationError,
-    exact_runner,
-    run_onnx,
-    runner,
-    verify,
-)
+from collage_dsl.realization.verification import Verification, VerificationError
+from collage_dsl.realization.verify import verify
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from tests.models import small_convolution, transformer_block
+from tests.reference import run_onnx
 from tests.test_in_place import join, node
 from tests.test_onnx_writer import CASES, graph_of
 

@@ -27,8 +27,8 @@ from collage_dsl.graph import Toolchain
 from collage_dsl.measuring.counts import Counts
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.realization.executable import ModelExecutable
+from collage_dsl.realization.runners import runner
 from collage_dsl.realization.saving import PLAN, REPORT, save
-from collage_dsl.realization.verify import runner
 from collage_dsl.report.documents import (
     CompileDocument,
     ContenderDocument,

@@ -20,7 +20,8 @@ from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
 from collage_dsl.backends.tvm import Tvm, machine_target
 from collage_dsl.cost import Cost, Infeasible
-from collage_dsl.engine.lock import LockedKernel, model_hash
+from collage_dsl.engine.lock import model_hash
+from collage_dsl.engine.locked import LockedKernel
 from collage_dsl.engine.planning import Space
 from collage_dsl.engine.race import (
     Contender,

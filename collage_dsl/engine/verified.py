@@ -10,16 +10,9 @@ from collage_dsl.engine.sizes import Part
 from collage_dsl.realization.draws import NoDraw, draws_of
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.partition import KernelCall
-from collage_dsl.realization.verify import (
-    Finding,
-    Verification,
-    VerificationError,
-    exact_runner,
-    failed,
-    reference_name,
-    runner,
-    verify,
-)
+from collage_dsl.realization.runners import exact_runner, reference_name, runner
+from collage_dsl.realization.verification import Finding, Verification, VerificationError, failed
+from collage_dsl.realization.verify import verify
 from collage_dsl.report.documents import (
     CandidateDocument,
     ErrorDocument,
