@@ -36,12 +36,17 @@ MIRRORED: Mapping[Comparison, Comparison] = {
 Arithmetic = Literal["+", "-", "*", "/", "%"]
 
 
-def _hash_of_term(term: Any) -> int:
+def _hash_with(salt: int) -> Callable[[Any], int]:
     """
-    Of the class too. Terms of one value are often in one dictionary: `rank(x)`, `dtype(x)`; a
-    dataclass hashes the fields alone, which are the same for all of them.
+    A hash of the name that a term is about, for terms of one class, each of which has a `salt` of
+    its own. Terms of one value are often in one dictionary: `rank(x)`, `dtype(x)`; a dataclass
+    hashes the fields alone, which are the same for all of them.
     """
-    return hash((type(term), term.of))
+
+    def hash_of(term: Any) -> int:
+        return hash(term.of) ^ salt
+
+    return hash_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ class Dtype:
 
     of: str
 
-    __hash__ = _hash_of_term
+    __hash__ = _hash_with(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ class Rank:
 
     of: str
 
-    __hash__ = _hash_of_term
+    __hash__ = _hash_with(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,7 @@ class Shape:
 
     of: str
 
-    __hash__ = _hash_of_term
+    __hash__ = _hash_with(3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,7 @@ class Size:
 
     of: str
 
-    __hash__ = _hash_of_term
+    __hash__ = _hash_with(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +124,7 @@ class Bytes:
 
     of: str
 
-    __hash__ = _hash_of_term
+    __hash__ = _hash_with(5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,7 @@ class ValueOf:
 
     of: str
 
-    __hash__ = _hash_of_term
+    __hash__ = _hash_with(6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +161,7 @@ class Min:
 
     of: str
 
-    __hash__ = _hash_of_term
+    __hash__ = _hash_with(7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +170,7 @@ class Max:
 
     of: str
 
-    __hash__ = _hash_of_term
+    __hash__ = _hash_with(8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +179,7 @@ class Element:
 
     of: str
 
-    __hash__ = _hash_of_term
+    __hash__ = _hash_with(9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +222,7 @@ class Has:
 
     of: str
 
-    __hash__ = _hash_of_term
+    __hash__ = _hash_with(10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +231,7 @@ class Uses:
 
     of: str
 
-    __hash__ = _hash_of_term
+    __hash__ = _hash_with(11)
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,8 +427,11 @@ def rebuilt(expression: Expression, change: Callable[[Expression], Expression]) 
             return replace(expression, condition=change(condition))
         case Calculate() | Compare() | Near() | And() | Or():
             left, right = change(expression.left), change(expression.right)
-            is_same = left is expression.left and right is expression.right
-            return expression if is_same else replace(expression, left=left, right=right)
+            if left is expression.left and right is expression.right:
+                return expression
+            if isinstance(expression, Compare):  # most are, and `replace` is slow
+                return Compare(expression.operator, left, right)
+            return replace(expression, left=left, right=right)
         case Within(value, choices):
             return Within(change(value), change(choices))
         case Each(attribute) | Item(attribute):

@@ -118,7 +118,10 @@ class Differences:
     def _lower(self, left: Node, right: Node, most: Bound) -> bool:
         """Find values for which `left - right` is at most `most` too. False if there are none."""
         values, lowered, order = self.values, dict[Node, Bound](), count()
-        waiting = [((0, 0), next(order), left, _sum(values[right], most))]
+        least = _sum(values[right], most)
+        if least >= values[left]:
+            return True
+        waiting = [((0, 0), next(order), left, least)]
         while waiting:
             _, _, node, value = heappop(waiting)
             if node in lowered or value >= values[node]:

@@ -150,9 +150,10 @@ def _broadcast(called: Called, facts: Facts) -> None:
 
 def _broadcast_at(called: Called, facts: Facts, axes: Iterable[int]) -> None:
     """Two dimensions that are broadcast are equal, or one of them is 1."""
+    ranks = [(name, facts.of(Rank(name)).bounds()) for name in called.operands]
     for axis in axes:
-        given = [DimAt(name, axis) for name in called.operands if _has(facts, name, axis)]
-        absent = [name for name in called.operands if _lacks(facts, name, axis)]
+        given = [DimAt(name, axis) for name, (least, _) in ranks if least >= -axis]
+        absent = [name for name, (_, most) in ranks if most < -axis]
         large = [dim for dim in given if 1 not in facts.of(dim)]
         for one, other in combinations(large, 2):
             facts.equal(one, other)

@@ -1,6 +1,6 @@
 """Sets of the values an expression may have: intervals, remainders and finite sets."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, floor, gcd, inf, isqrt, lcm
@@ -105,11 +105,12 @@ class Values:
 
     def only(self) -> Value | None:
         """Its only value; None if it has several values, or none."""
+        left: Sequence[Value] | None
         if self.allowed is not None:
-            left: list[Value] = [value for value in self.allowed if value in self]
+            left = [value for value in self.allowed if value in self]
         else:
-            left = [] if self.most == inf else list(self._few() or ())
-        return left[0] if len(left) == 1 else None
+            left = None if self.most == inf else self._few()
+        return left[0] if left and len(left) == 1 else None
 
     def meet(self, other: "Values") -> "Values":
         """The values in both sets; `self` itself if `other` removes nothing."""

@@ -39,12 +39,12 @@ def dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
         said = "the tensors that {op} takes have one dtype"
         if any(map(_goes_with_bool, known)):
             said += ", except those that are `bool`"
-            yield Relation(said, again=partial(_agree, places), if_absent=True)
+            yield Relation(said, again=partial(_agree, places), asks="dtypes", if_absent=True)
         else:
             yield Relation(said, once=partial(_agree_always, places))
     if all(op in _MULTIPLYING for op in ops):
         said = "the tensors that {op} takes have one dtype, unless `out_dtype` says another one"
-        yield Relation(said, again=_agree_unless_said)
+        yield Relation(said, again=_agree_unless_said, asks="dtypes")
     for result in range(max(len(operator.dtypes) for operator in known)):
         if dtypes := given_dtypes(ops, result):
             listed = " or ".join(f"`{dtype}`" for dtype in dtypes)
@@ -54,10 +54,12 @@ def dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
             yield from _following(known[0], result)
             yield from _without_attribute(known, result)
     if set(ops) == {"bucketize"}:
-        yield Relation("{op} gives `i64`, or `i32` with `out_int32`", again=_bucketized)
+        yield Relation(
+            "{op} gives `i64`, or `i32` with `out_int32`", again=_bucketized, asks="dtypes"
+        )
     if set(ops) == {"topk"}:
         said = "{op} gives values of the dtype of what it takes, indices of that in `dtype`"
-        yield Relation(said, again=_ranked)
+        yield Relation(said, again=_ranked, asks="dtypes")
 
 
 def _accepting(ops: tuple[str, ...]) -> Iterator[Relation]:
@@ -100,7 +102,7 @@ def number_claims(called: Sequence[Called]) -> Iterator[Claim]:
                 said = (
                     f"{{op}} takes the number {number.value:g}, of the dtype of the other operand"
                 )
-                yield Claim(Relation(said, again=partial(_is_number, at, number)), each)
+                yield Claim(Relation(said, again=partial(_is_number, at, number), asks="all"), each)
 
 
 def _is_number(at: int, number: Number, called: Called, facts: Facts) -> None:
@@ -192,7 +194,9 @@ def _following(operator: Operator, result: int) -> Iterator[Relation]:
         case int() as place:
             said = "{op} gives the dtype of what it takes"
             if gives_either_dtype(operator.name) and place in _agreeing(operator):
-                yield Relation(said, again=partial(_unless_bool, result, place), if_absent=True)
+                yield Relation(
+                    said, again=partial(_unless_bool, result, place), asks="dtypes", if_absent=True
+                )
             else:
                 yield Relation(said, once=partial(_same, result, place), if_absent=place == 0)
 
@@ -211,10 +215,12 @@ def _without_attribute(known: list[Operator], result: int) -> Iterator[Relation]
         return
     place = places.pop()
     if place is None:
-        yield Relation(f"`{name}` of {{op}} is a dtype", again=partial(_refused_without, name))
+        yield Relation(
+            f"`{name}` of {{op}} is a dtype", again=partial(_refused_without, name), asks="dtypes"
+        )
     else:
         said = f"{{op}} gives the dtype of the tensor that it takes, if `{name}` is `none`"
-        yield Relation(said, again=partial(_same_without, name, result, place))
+        yield Relation(said, again=partial(_same_without, name, result, place), asks="dtypes")
 
 
 def _first_tensor(operator: Operator) -> int | None:

@@ -164,11 +164,12 @@ def begin(facts: Facts, claims: Sequence[Claim]) -> None:
 
 def related(ways: list[Facts], claims: Sequence[Claim]) -> list[Facts]:
     """Add what operators say, in both orders, because a later call may affect an earlier one."""
+    again = [claim for claim in claims if claim.relation.again is not None]
     for way in ways:
         if way.news:
             count(way)
-            said = _added(claims, way, way.news, repeat(frozenset(), len(claims)))
-            said = _added(claims[::-1], way, frozenset(), reversed(said))
+            said = _added(again, way, way.news, repeat(frozenset(), len(again)))
+            said = _added(again[::-1], way, frozenset(), reversed(said))
             way.news = set().union(*said)
     return [way for way in ways if way.possible]
 
@@ -183,9 +184,11 @@ def _added(
     added, new = list[AbstractSet[str]](), set(news)
     for claim, before in zip(claims, said, strict=True):
         new |= before
+        if not way.possible or new.isdisjoint(claim.subjects):
+            added.append(frozenset())
+            continue
         way.news = set()
-        if way.possible and not new.isdisjoint(claim.subjects):
-            claim.again(way)
+        claim.again(way)
         new |= way.news
         added.append(way.news)
     return added

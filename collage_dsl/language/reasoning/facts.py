@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from math import inf
 
 from collage_dsl.language.reasoning.differences import (
@@ -113,6 +114,8 @@ class Facts:
 
     def of_first(self, term: Term) -> Values:
         values = self.values.get(term) or self.before(term)
+        if not isinstance(term, _DERIVED):
+            return values
         if isinstance(term, ELEMENTS):
             return elements(values, self.of(Dtype(term.of)).allowed)
         if isinstance(term, Item) and isinstance(term.attribute, Attr):
@@ -189,14 +192,16 @@ class Facts:
     def asked_axes(self, names: Iterable[str]) -> list[int]:
         """The axes of values of which anything was asked or is known, in order."""
         of = {self.representative(name) for name in names}
-        dims = (term for term in (*self.known, *self.values, *self.same) if isinstance(term, DimAt))
+        every = chain(self.known, self.values, self.same)
+        dims = [term for term in every if isinstance(term, DimAt)]
         return sorted({dim.axis for dim in dims if self.representative(dim.of) in of})
 
     def from_the_front(self, term: DimAt) -> DimAt:
         """
         Count the axis from the front if the rank is known: `dim(x, -1)` is `dim(x, 3)` at rank 4.
         """
-        rank = self.of(Rank(term.of)).only()
+        ranks = self.values.get(self.first(Rank(term.of)))
+        rank = None if ranks is None else ranks.only()
         if isinstance(rank, int) and rank + term.axis >= 0:
             return DimAt(term.of, rank + term.axis)
         return term
@@ -345,8 +350,15 @@ def subject(name: str) -> str:
     return name.partition(".")[0]
 
 
+def subject_of_dtype(name: str) -> str:
+    """What the dtype of a value is about: dtypes say nothing of shapes, nor shapes of dtypes."""
+    return f"{subject(name)}.dtype"
+
+
 def subject_of(term: Term) -> str:
     match term:
+        case Dtype(of):
+            return subject_of_dtype(of)
         case Attr(name):
             return subject(name)
         case Each(attribute) | Item(attribute):

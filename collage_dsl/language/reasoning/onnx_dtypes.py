@@ -50,23 +50,23 @@ def onnx_dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
             else f"{', '.join(f'`{each}`' for each in group[:3])} and others"
         )
         said = f"{{op}} takes one dtype for {shown}"
-        yield Relation(said, again=partial(_agree_in_group, operator, group))
+        yield Relation(said, again=partial(_agree_in_group, operator, group), asks="dtypes")
     for result, dtype in enumerate(operator.fields):
         if dtype is not None:
             said = _says_given(operator, result, dtype)
             yield Relation(said, once=partial(_gives, operator, result, dtype))
     if len(operator.fields) > 1 and all(operator.fields):
         said = f"a node of {{op}} has only the results that are used, of {_listed(operator)}"
-        yield Relation(said, again=partial(_gives_some, operator))
+        yield Relation(said, again=partial(_gives_some, operator), asks="dtypes")
     if ops[0] in _WITH_MASK:
         said = "{op} gives a mask of `bool`, if it takes a `ratio`"
         yield Relation(said, once=_gives_mask)
     if attribute := _BY_CODE.get(ops[0]):
         said = f"{{op}} gives the dtype whose number in ONNX is `{attribute}`"
-        yield Relation(said, again=partial(_gives_by_code, attribute))
+        yield Relation(said, again=partial(_gives_by_code, attribute), asks="dtypes")
     if ops[0] in _BY_SCALE:
         said = "{op} gives the dtype of its scale, unless `output_dtype` says another one"
-        yield Relation(said, again=_gives_that_of_scale)
+        yield Relation(said, again=_gives_that_of_scale, asks="dtypes")
     if ops[0] in _BY_ZERO_POINT:
         yield Relation("{op} gives the dtype of its zero point", once=_gives_that_of_zero_point)
 

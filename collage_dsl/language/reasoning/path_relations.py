@@ -112,7 +112,9 @@ def _gives(dtypes: list[str], called: Called, facts: Facts) -> None:
 _SIZE = Relation("a path of {op} keeps all elements", once=same_size, again=counted)
 _DTYPE = Relation("a path of {op} keeps the dtype", once=_same_dtype)
 _DTYPE_UNLESS_BOOL = Relation(
-    "a path of {op} keeps the dtype, unless a tensor is `bool`", again=_same_dtype_unless_bool
+    "a path of {op} keeps the dtype, unless a tensor is `bool`",
+    again=_same_dtype_unless_bool,
+    asks="dtypes",
 )
 _SHAPE = Relation("a path of {op} keeps the shape", once=_same_shape)
 _RANK = Relation("a path of {op} keeps the rank", once=_same_rank)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import operators
@@ -28,6 +29,7 @@ class Relation:
     absent optional call stands for its first operand; `if_absent` says that the relation holds
     then too. Others are left out for optional calls. `axes_in` is the attribute whose axes it is
     about, if it is about axes. A relation that `is_plain` explains little; messages prefer others.
+    `asks` is what `again` asks about, besides attributes: it is applied when more is known of that.
     """
 
     says: str
@@ -36,6 +38,7 @@ class Relation:
     if_absent: bool = False
     axes_in: str = ""
     is_plain: bool = False
+    asks: Literal["shapes", "dtypes", "all"] = "shapes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,13 @@ class Claim:
 
     @property
     def subjects(self) -> frozenset[str]:
-        return self.called.subjects
+        match self.relation.asks:
+            case "shapes":
+                return self.called.subjects
+            case "dtypes":
+                return self.called.subjects_of_dtypes
+            case "all":
+                return self.called.all_subjects
 
     def once(self, facts: Facts) -> None:
         if self.relation.once is not None:

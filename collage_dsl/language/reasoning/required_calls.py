@@ -7,7 +7,7 @@ from itertools import count
 
 from collage_dsl.language.reasoning.attribute_ranges import ranges
 from collage_dsl.language.reasoning.domain import Values
-from collage_dsl.language.reasoning.facts import subject
+from collage_dsl.language.reasoning.facts import subject, subject_of_dtype
 from collage_dsl.rules.condition import Attr
 from collage_dsl.rules.pattern import (
     Call,
@@ -59,12 +59,25 @@ class Called:
         return self.names.fields.get(self.result) or {0: self.result}
 
     @cached_property
-    def subjects(self) -> frozenset[str]:
-        """What facts about the call are about, its attributes and all values that it names."""
+    def values(self) -> frozenset[str]:
+        """The names of all values that the call takes and gives."""
         given = (name for at in range(len(self.operands)) for name in self.tensors(at))
         fields = self.names.fields.get(self.result, {}).values()
-        names = (self.result, *fields, *self.operands, *given)
-        return frozenset(map(subject, names)) | {str(self.number)}
+        return frozenset((self.result, *fields, *self.operands, *given))
+
+    @cached_property
+    def subjects(self) -> frozenset[str]:
+        """What facts about its attributes and its values are about, but for dtypes."""
+        return frozenset(map(subject, self.values)) | {str(self.number)}
+
+    @cached_property
+    def subjects_of_dtypes(self) -> frozenset[str]:
+        """What facts about its attributes and the dtypes of its values are about."""
+        return frozenset(map(subject_of_dtype, self.values)) | {str(self.number)}
+
+    @cached_property
+    def all_subjects(self) -> frozenset[str]:
+        return self.subjects | self.subjects_of_dtypes
 
     def tensors(self, at: int) -> tuple[str, ...]:
         """

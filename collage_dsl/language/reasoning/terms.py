@@ -65,6 +65,10 @@ def without_none(condition: Expression) -> Expression:
 def terms(expression: Expression) -> Iterator[Term]:
     """The terms in `expression`; for a shape, its rank."""
     match expression:
+        case Rank() | DimAt() | Size() | Dtype() | Attr() | Has() | Bytes() | Uses():
+            yield expression  # first, as most expressions are one term
+        case ValueOf() | Min() | Max():
+            yield expression
         case Compare("==" | "!=", Attr(name), Constant(None)):
             yield Has(name)
         case Compare("==" | "!=", Constant(None), Attr(name)):
@@ -77,9 +81,7 @@ def terms(expression: Expression) -> Iterator[Term]:
             pass
         case Shape(of):
             yield Rank(of)
-        case Attr() | Dtype() | Rank() | DimAt() | Size() | Bytes() | Uses() | Has() | Each():
-            yield expression
-        case Item() | ValueOf() | Min() | Max():
+        case Each() | Item():
             yield expression
         case Not(condition):
             yield from terms(condition)
