@@ -5,6 +5,7 @@ from typing import Any
 
 from lsprotocol import types
 from pygls.exceptions import (
+    JsonRpcContentModified,
     JsonRpcException,
     JsonRpcInvalidParams,
     JsonRpcInvalidRequest,
@@ -81,7 +82,7 @@ def log_refusals_shortly() -> None:
 
 def _without_traceback(record: logging.LogRecord) -> bool:
     problem = record.exc_info[1] if record.exc_info else None
-    if isinstance(problem, JsonRpcInvalidParams):
+    if isinstance(problem, (JsonRpcInvalidParams, JsonRpcContentModified)):
         record.exc_info = None
     return True
 
