@@ -72,7 +72,8 @@ def answer_questions(server: Server) -> None:
 
     @server.answers(types.TEXT_DOCUMENT_REFERENCES)
     def on_references(params: types.ReferenceParams) -> list[types.Location]:
-        found = places.references(*server.at(params), server.files)
+        every = params.context.include_declaration
+        found = places.references(*server.at(params), server.files, with_definition=every)
         return [server.location(*place) for place in found]
 
     @server.answers(
@@ -199,5 +200,5 @@ _FIX_ALL = types.CodeActionKind.SourceFixAll
 
 
 def _asked(kind: str, only: Sequence[str]) -> bool:
-    """Whether `kind` is one of `only` or below one: `source.fixAll` is below `source`."""
-    return any(kind == each or kind.startswith(f"{each}.") for each in only)
+    """Whether `kind` is one of `only` or below one: `source.fixAll` is below `source` and ``."""
+    return any(not each or kind == each or kind.startswith(f"{each}.") for each in only)

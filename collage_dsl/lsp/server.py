@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcContentModified, JsonRpcInvalidParams
+from pygls.exceptions import (
+    FeatureNotificationError,
+    JsonRpcContentModified,
+    JsonRpcInvalidParams,
+)
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
@@ -65,7 +69,7 @@ class Server(LanguageServer):
         self.said: set[str] = set()
         self.asked = 0
         """How often a check of the open documents was asked for."""
-        self.checking = asyncio.Lock()
+        self.checking: asyncio.Task[None] | None = None
         self.answering = asyncio.Lock()
 
     @property
@@ -181,21 +185,29 @@ class Server(LanguageServer):
 
     # Diagnostics.
 
-    async def publish_soon(self) -> None:
+    def check_soon(self) -> None:
         """Check all open documents after a pause in typing, since one may import another."""
         self.asked += 1
-        asked = self.asked
-        await asyncio.sleep(_QUIET)
-        async with self.checking:
+        if self.checking is None or self.checking.done():
+            self.checking = asyncio.create_task(self._check())
+            self.checking.add_done_callback(self._report_failure)
+
+    async def _check(self) -> None:
+        asked = 0
+        while asked != self.asked:
+            asked = self.asked
+            await asyncio.sleep(_QUIET)
             for path in tuple(self.files.texts):
-                if asked != self.asked:
-                    return
                 document = self.files.document(path)
-                if document is not None:
+                if document is not None and asked == self.asked:
                     # In a thread, so that questions are answered meanwhile.
                     found = await asyncio.to_thread(problems, document, self.files)
                     if asked == self.asked:
                         self.publish(document, found)
+
+    def _report_failure(self, checking: asyncio.Task[None]) -> None:
+        if not checking.cancelled() and isinstance(problem := checking.exception(), Exception):
+            self.report_server_error(problem, FeatureNotificationError)
 
     def publish(self, document: Document, problems: Iterable[Diagnostic]) -> None:
         problem = self.files.settings(document.path).problem
@@ -275,34 +287,34 @@ def follow_documents(server: Server) -> None:
         server.set_folders()
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
-    async def opened(params: types.DidOpenTextDocumentParams) -> None:
+    def opened(params: types.DidOpenTextDocumentParams) -> None:
         server.changed(params.text_document.uri, params.text_document.text)
-        await server.publish_soon()
+        server.check_soon()
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
-    async def changed(params: types.DidChangeTextDocumentParams) -> None:
+    def changed(params: types.DidChangeTextDocumentParams) -> None:
         uri = params.text_document.uri
         server.changed(uri, server.workspace.get_text_document(uri).source)
-        await server.publish_soon()
+        server.check_soon()
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-    async def saved(params: types.DidSaveTextDocumentParams) -> None:
-        await server.publish_soon()
+    def saved(params: types.DidSaveTextDocumentParams) -> None:
+        server.check_soon()
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
-    async def closed(params: types.DidCloseTextDocumentParams) -> None:
+    def closed(params: types.DidCloseTextDocumentParams) -> None:
         server.closed(params.text_document.uri)
-        await server.publish_soon()  # others may import it, and now read what is on disk
+        server.check_soon()  # others may import it, and now read what is on disk
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
-    async def watched(params: types.DidChangeWatchedFilesParams) -> None:
-        await server.publish_soon()
+    def watched(params: types.DidChangeWatchedFilesParams) -> None:
+        server.check_soon()
 
 
 def _path(uri: str) -> Path:
     """The file of `uri`; the name of a text that was never saved."""
-    path = to_fs_path(uri) if uri.startswith("file:") else None
     try:
+        path = to_fs_path(uri) if uri.startswith("file:") else None
         return Path(uri) if path is None else Path(path).resolve()
     except (OSError, ValueError) as problem:
         raise JsonRpcInvalidParams(f"no file can be named {uri}: {problem}") from None

@@ -1,8 +1,6 @@
 """Requests are answered one after another, while the messages after them are read."""
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -16,60 +14,7 @@ from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files, no_settings
 from collage_dsl.lsp.requests import make_server
 from collage_dsl.lsp.server import Server
-
-URI = "untitled:a"
-ABOUT = {"textDocument": {"uri": URI}}
-AT = {**ABOUT, "position": {"line": 0, "character": 0}}
-
-
-class Connection:
-    """A server in this process, and what it has sent."""
-
-    def __init__(self, server: Server) -> None:
-        self.server = server
-        self.sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.server.protocol.set_writer(self, include_headers=False)
-        self.send("initialize", 0, capabilities={}, processId=None)
-        self.send("initialized")
-
-    def write(self, data: bytes) -> None:
-        self.sent.put_nowait(json.loads(data))
-
-    def close(self) -> None:
-        """The server does not close what it has sent."""
-
-    def send(self, method: str, number: int | None = None, **params: object) -> None:
-        message = {"jsonrpc": "2.0", "method": method, "params": params}
-        numbered = message if number is None else {**message, "id": number}
-        self.server.protocol.handle_message(self.server.protocol.structure_message(numbered))
-
-    def open(self, text: str) -> None:
-        item = {"uri": URI, "languageId": "collage", "version": 1, "text": text}
-        self.send("textDocument/didOpen", textDocument=item)
-
-    def change(self, text: str) -> None:
-        changed = {"uri": URI, "version": 2}
-        self.send("textDocument/didChange", textDocument=changed, contentChanges=[{"text": text}])
-
-    async def answer(self, number: int) -> dict[str, Any]:
-        """The answer to request `number`, which is the next one."""
-        while "id" not in (found := await asyncio.wait_for(self.sent.get(), 60)):
-            pass
-        assert found["id"] == number
-        return found
-
-    async def error(self, number: int) -> int | None:
-        error: dict[str, int] = (await self.answer(number)).get("error", {})
-        return error.get("code")
-
-
-def connected(server: Server, journey: Callable[[Connection], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        connection = Connection(server)
-        await connection.answer(0)
-        await journey(connection)
-
-    asyncio.run(whole())
+from tests.lsp.connection import ABOUT, URI, Connection, connected
 
 
 class Slow:
@@ -172,9 +117,7 @@ def test_only_the_last_of_many_texts_is_parsed_and_checked(monkeypatch: Any) -> 
         for number in range(1, len(texts)):
             assert await connection.error(number) == JsonRpcRequestCancelled.CODE
         assert (await connection.answer(len(texts)))["result"]["data"]
-        found = await connection.sent.get()
-        assert found["method"] == "textDocument/publishDiagnostics"
-        assert [each["code"] for each in found["params"]["diagnostics"]] == ["E0201"]
+        assert await connection.findings() == ["E0201"]
 
     server = make_server(no_settings)
     connected(server, journey)
