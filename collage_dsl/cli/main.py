@@ -275,10 +275,12 @@ def candidates(
 @click.option("--at", metavar="NODE", help="Show only this node, by its name or its ONNX node's.")
 @click.option(
     "--around",
+    cls=parameters.OptionWith,
+    needs="at",
     type=click.IntRange(min=0),
     default=1,
     show_default=True,
-    help="With --at: how many steps around it.",
+    help="How many steps around the node of --at are shown.",
 )
 @click.option(
     "--picture", metavar="FILE.svg", type=parameters.NEW_FILE, help="Draw the graph, as SVG."
