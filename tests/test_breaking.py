@@ -214,7 +214,7 @@ def test_a_version_may_be_that_of_a_git_revision(monkeypatch: pytest.MonkeyPatch
     assert said("breaking", "HEAD:specs/a.collage", "HEAD:specs/a.collage").code == 0
     for name, message in [
         ("HEAD:b.collage", "HEAD:b.collage: there is no such file"),
-        ("none:a.collage", "git: fatal: "),
+        ("none:a.collage", "none:a.collage: git finds no revision `none`; "),
         ("--output=x:a.collage", "a revision does not begin with `-`"),
     ]:
         done = said("breaking", "--", name, "a.collage")

@@ -234,7 +234,7 @@ def test_the_commands_freeze_and_compile(tmp_path: Path) -> None:
 
     assert [done.code for done in saved] == [0, 0]
     assert all("as it was frozen" in done.out for done in saved)
-    assert all("0 distinct kernels: 0 measured now" in done.out for done in saved)
+    assert not any("measured now" in done.out for done in saved)
     assert not (tmp_path / "new.sqlite").exists()
     one, other = ((tmp_path / folder / "model.so").read_bytes() for folder in "ab")
     assert one == other

@@ -27,7 +27,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
             raise OSError(None, other)
         if path.exists() and not zipfile.is_zipfile(path):
             raise ValueError("it is not a whole file as numpy.savez(FILE, NAME=ARRAY) writes it")
-        _check_sizes(path)
+        _check_headers(path)
         with np.load(path, allow_pickle=False) as arrays:
             found = dict(arrays)
         strange = [name for name, array in found.items() if not isinstance(array, np.ndarray)]
@@ -57,8 +57,11 @@ _HEADERS = {
 }
 
 
-def _check_sizes(path: Path) -> None:
-    """Raises ValueError where a header says more than is there: numpy would allocate it."""
+def _check_headers(path: Path) -> None:
+    """
+    Raises ValueError where an array is of Python objects, or where a header says more than is
+    there, for which numpy would allocate memory.
+    """
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             if not member.filename.endswith(".npy"):
@@ -70,8 +73,10 @@ def _check_sizes(path: Path) -> None:
                     raise ValueError(f"`{name}` in it has a format of a newer numpy")
                 shape, _, dtype = header(file)
                 said = file.tell() + prod(shape) * dtype.itemsize
+            if dtype.hasobject:
+                raise ValueError(f"`{name}` in it has Python objects, not numbers")
             most = _DEFLATED * min(member.compress_size, path.stat().st_size)
-            if not dtype.hasobject and said > min(member.file_size, most):
+            if said > min(member.file_size, most):
                 raise ValueError(
                     f"`{name}` in it should be {dtype}{list(shape)}, for which it is too short"
                 )

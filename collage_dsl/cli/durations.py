@@ -25,6 +25,8 @@ class Duration(click.ParamType[float]):
 class Number(click.FloatRange):
     """A number between two others, so never NaN."""
 
+    name = "number"
+
     def convert(
         self, value: Any, param: click.Parameter | None, context: click.Context | None
     ) -> float:

@@ -15,13 +15,20 @@ def explain_code(code: str | None, output_format: str) -> None:
         return
     known = code.upper()
     if known not in CODES:
-        hint = did_you_mean(known, CODES) or "`collage explain` lists all codes"
-        raise CommandError(f"there is no code `{code}`; {hint}")
+        raise CommandError(f"there is no code `{code}`; {_hint(known)}")
     found = explanation(known)
     if output_format == "json":
         write(json_text({"code": found.code, "title": found.title, "page": found.page}))
     else:
         show(found.page)
+
+
+def _hint(wanted: str) -> str:
+    """The codes that begin with `wanted`, as `--select` means them, or a similar one."""
+    begun = [code for code in CODES if wanted and code.startswith(wanted)]
+    if begun:
+        return f"with this beginning: {', '.join(begun)}"
+    return did_you_mean(wanted, CODES) or "`collage explain` lists all codes"
 
 
 def _list_codes(output_format: str) -> None:

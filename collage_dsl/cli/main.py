@@ -15,39 +15,17 @@ from typing import Any
 import click
 
 from collage_dsl.cli import parameters
+from collage_dsl.cli.commands import Commands
 from collage_dsl.cli.failure import CANNOT, explained
 from collage_dsl.cli.formats import FAIL_LEVELS
 from collage_dsl.cli.interrupt import SIGNALS, Interrupt
 from collage_dsl.cli.output import ReaderGoneError, flush, open_standard_streams, tell
-from collage_dsl.cli.overwriting import check_outputs
+from collage_dsl.cli.stores import costs, records
 from collage_dsl.cli.warned import show_ours
 from collage_dsl.printable import printable
 
 
-class _Command(click.Command):
-    """A command that does nothing if it would write a file that it reads."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        check_outputs(ctx)
-        return super().invoke(ctx)
-
-
-class _Commands(click.Group):
-    """Commands whose list in `--help` has the whole first sentence of each."""
-
-    command_class = _Command
-    group_class = type
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands."""
-        named = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [(name, each.get_short_help_str(200)) for name, each in named if each]
-            )
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="collage_dsl")
 @click.option("--traceback", is_flag=True, help="Show where in the code a failure comes from.")
 @click.pass_context
@@ -275,10 +253,12 @@ def candidates(
 @click.option("--at", metavar="NODE", help="Show only this node, by its name or its ONNX node's.")
 @click.option(
     "--around",
+    cls=parameters.OptionWith,
+    needs="at",
     type=click.IntRange(min=0),
     default=1,
     show_default=True,
-    help="With --at: how many steps around it.",
+    help="How many steps around the node of --at are shown.",
 )
 @click.option(
     "--picture", metavar="FILE.svg", type=parameters.NEW_FILE, help="Draw the graph, as SVG."
@@ -482,51 +462,6 @@ def tune(at: str | None, trials: int | None, output_format: str, **request: Any)
     show_tuned(Request(**request), at, trials, output_format)
 
 
-@app.group()
-def records() -> None:
-    """Show, export and merge the schedules that tuning has tried."""
-
-
-@records.command(name="show")
-@click.option("--log", "with_log", is_flag=True, help="List each schedule too.")
-@parameters.records
-@parameters.output_format
-def records_show(with_log: bool, records: Path | None, output_format: str) -> None:
-    """List the functions that were tuned, and their targets."""
-    from collage_dsl.cli.records import show_records
-
-    show_records(records, output_format, with_log=with_log)
-
-
-@records.command(name="export")
-@click.argument("file", type=parameters.NEW_FILE, help="The file to write.")
-@click.option(
-    "--best", "only_best", is_flag=True, help="Only the fastest schedule of each function."
-)
-@parameters.records
-def records_export(file: Path, only_best: bool, records: Path | None) -> None:
-    """Write schedules to FILE, as JSON."""
-    from collage_dsl.cli.records import export_records
-
-    export_records(records, file, only_best=only_best)
-
-
-@records.command(name="merge")
-@click.argument(
-    "files",
-    nargs=-1,
-    required=True,
-    type=parameters.FILE,
-    help="Tuning records, or files that `collage records export` wrote.",
-)
-@parameters.records
-def records_merge(files: tuple[Path, ...], records: Path | None) -> None:
-    """Add the schedules of FILES to the records."""
-    from collage_dsl.cli.records import merge_records
-
-    merge_records(records, files)
-
-
 @app.command()
 @click.argument(
     "lock", metavar="FILE", type=parameters.FILE, help="The lock that `collage freeze` wrote."
@@ -599,126 +534,6 @@ def demo(model: Path | None, store: Path | None, num_cores: int, output_format: 
     run_demo(model, store, num_cores, output_format)
 
 
-@app.group()
-def costs() -> None:
-    """Show, copy, delete and check the costs that were measured; calibrate estimates."""
-
-
-_of_target = click.option(
-    "--target",
-    metavar="GLOB",
-    default="*",
-    help="Only costs of targets that fit this glob, such as llvm.",
-)
-_of_machine = click.option(
-    "--machine", metavar="GLOB", default="*", help="Only costs of machines that fit this glob."
-)
-
-
-@costs.command(name="show")
-@_of_target
-@_of_machine
-@click.option("--kernels", is_flag=True, help="List each cost too.")
-@parameters.store
-@parameters.output_format
-def costs_show(
-    target: str, machine: str, kernels: bool, store: Path | None, output_format: str
-) -> None:
-    """Count the costs, by target, machine, versions and way of timing."""
-    from collage_dsl.cli.costs import Wanted, show_costs
-
-    show_costs(store, Wanted(target, machine), output_format, with_kernels=kernels)
-
-
-@costs.command(name="calibrate")
-@parameters.store
-@parameters.output_format
-@click.pass_context
-def costs_calibrate(context: click.Context, store: Path | None, output_format: str) -> None:
-    """
-    Measure how fast this machine is, for the estimates of `--costs analytic`.
-
-    A few kernels of each backend are timed. Once for each machine is enough.
-    """
-    from collage_dsl.cli.costs import calibrate_costs
-    from collage_dsl.scratch import keep_temporary_files_together
-
-    if context.obj is main:  # a process of its own
-        keep_temporary_files_together()
-    calibrate_costs(store, output_format)
-
-
-@costs.command(name="export")
-@click.argument("file", type=parameters.NEW_FILE, help="The file to write.")
-@_of_target
-@_of_machine
-@parameters.store
-def costs_export(file: Path, target: str, machine: str, store: Path | None) -> None:
-    """Write costs to FILE, as JSON."""
-    from collage_dsl.cli.costs import Wanted, export_costs
-
-    export_costs(store, file, Wanted(target, machine))
-
-
-@costs.command(name="import")
-@click.argument(
-    "files",
-    nargs=-1,
-    required=True,
-    type=parameters.FILE,
-    help="Files that `collage costs export` wrote.",
-)
-@parameters.store
-def costs_import(files: tuple[Path, ...], store: Path | None) -> None:
-    """Add the costs of FILES to the store."""
-    from collage_dsl.cli.costs import take_costs
-
-    take_costs(store, files)
-
-
-@costs.command(name="merge")
-@click.argument(
-    "stores", nargs=-1, required=True, type=parameters.FILE, help="Files of other stores."
-)
-@parameters.store
-def costs_merge(stores: tuple[Path, ...], store: Path | None) -> None:
-    """Add the costs of STORES to the store."""
-    from collage_dsl.cli.costs import take_costs
-
-    take_costs(store, stores)
-
-
-@costs.command(name="prune")
-@_of_target
-@_of_machine
-@click.option("--elsewhere", is_flag=True, help="Only costs of other machines.")
-@click.option("--outdated", is_flag=True, help="Only costs of other versions.")
-@click.option("--infeasible", is_flag=True, help="Only kernels that could not run.")
-@click.option(
-    "--older-than",
-    metavar="DAYS",
-    type=click.IntRange(min=0),
-    help="Only costs that are older than so many days.",
-)
-@click.option("--dry-run", is_flag=True, help="Delete nothing; say how many it would be.")
-@parameters.store
-def costs_prune(target: str, machine: str, store: Path | None, **options: Any) -> None:
-    """Delete costs: those that fit all of the options."""
-    from collage_dsl.cli.costs import Wanted, prune_costs
-
-    prune_costs(store, Wanted(target, machine), **options)
-
-
-@costs.command(name="verify")
-@click.option("--repair", "repairs", is_flag=True, help="Make a new store of what can be read.")
-@parameters.store
-def costs_verify(repairs: bool, store: Path | None) -> int:
-    """Look for damage in the store. Exit code 1 if there is any."""
-    from collage_dsl.cli.costs import verify_costs
-
-    return verify_costs(store, repairs=repairs)
-
-
 @app.command()
 @click.option(
     "--tracker", metavar="HOST:PORT", required=True, help="The tracker that lends this machine."
@@ -767,6 +582,10 @@ def lsp(stdio: bool) -> int:
     from collage_dsl.cli.lsp import serve
 
     return serve()
+
+
+app.add_command(costs)
+app.add_command(records)
 
 
 def main() -> None:

@@ -17,13 +17,19 @@ def show_operators(wanted: str, output_format: str) -> None:
     table = operators()
     found = [table[name] for name in sorted(table) if fnmatchcase(name, wanted)]
     if not found:
-        hint = did_you_mean(wanted, table) or "`collage ops` lists all"
-        raise CommandError(f"no operator of TVM {TVM_VERSION} or ONNX is named `{wanted}`; {hint}")
+        said = f"no operator of TVM {TVM_VERSION} or ONNX is named `{wanted}`"
+        raise CommandError(f"{said}; {_hint(wanted, table)}")
     if output_format == "json":
         document = {"tvm": TVM_VERSION, "operators": [_row(operator) for operator in found]}
         write(json_text(document))
     else:
         show("".join(f"{line}\n" for line in _lines(found)))
+
+
+def _hint(wanted: str, names: Iterable[str]) -> str:
+    if any(name.startswith(f"{wanted}.") for name in names):
+        return f"write '{wanted}.*' for those that begin so"
+    return did_you_mean(wanted, names) or "`collage ops` lists all"
 
 
 def _lines(found: Iterable[Operator]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The arguments and options that commands share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,6 +60,21 @@ class Written(click.ParamType[Path]):
 NEW_FILE = Written(check_file, "file")
 NEW_FOLDER = Written(check_folder, "folder")
 NEW_ARRAYS = Written(check_file, "file", ".npz")
+
+
+class OptionWith(click.Option):
+    """An option that says something about another one, without which it is refused."""
+
+    def __init__(self, *names: Any, needs: str, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self._needs = needs
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        if self.name in opts and self._needs not in opts:
+            raise click.UsageError(f"{self.opts[0]} needs --{self._needs}", ctx)
+        return super().handle_parse_result(ctx, opts, args)
 
 
 class _StrategyName(click.ParamType[str]):
@@ -186,6 +201,7 @@ num_cores = click.option(
 timeout = click.option(
     "--timeout",
     type=Number(min=1, max=1_000_000),
+    metavar="SECONDS",
     default=60,
     show_default=True,
     help="Seconds that one kernel may take to be built and timed, where its target does not say.",
@@ -267,10 +283,17 @@ def races(command: _Command) -> _Command:
     """Add the options of the commands that build and run plans."""
     options = (
         click.option(
-            "--seed", default=0, show_default=True, help="The seed for the plans of --refine."
+            "--seed",
+            cls=OptionWith,
+            needs="refine",
+            default=0,
+            show_default=True,
+            help="The seed for the plans of --refine.",
         ),
         click.option(
             "--refine-state",
+            cls=OptionWith,
+            needs="refine",
             metavar="DIR",
             type=NEW_FOLDER,
             help="Where --refine keeps the plans that it ran. Default: `refinements` beside the "
@@ -278,6 +301,8 @@ def races(command: _Command) -> _Command:
         ),
         click.option(
             "--budget",
+            cls=OptionWith,
+            needs="refine",
             type=Duration(),
             metavar="TIME",
             default="10m",

@@ -24,7 +24,8 @@ def files_at(named: str) -> Iterator[Path]:
         return
     if revision.startswith("-"):
         raise CommandError(f"{named}: a revision does not begin with `-`")
-    top = Path(_git("rev-parse", "--show-toplevel").decode().rstrip("\n"))
+    top = _top(named)
+    _check_revision(named, revision)
     if path.startswith("./"):
         path = _git("rev-parse", "--show-prefix").decode().rstrip("\n") + path[2:]
     with TemporaryDirectory(prefix="collage-") as folder:
@@ -32,6 +33,22 @@ def files_at(named: str) -> Iterator[Path]:
         if not (Path(folder) / path).exists():
             raise CommandError(f"{named}: there is no such file, or no spec in such a folder")
         yield Path(folder) / path
+
+
+def _top(named: str) -> Path:
+    try:
+        return Path(_git("rev-parse", "--show-toplevel").decode().rstrip("\n"))
+    except CommandError as error:
+        missing = "there is no such file, and no repository whose revision it could name"
+        raise CommandError(f"{named}: {missing} ({error})") from None
+
+
+def _check_revision(named: str, revision: str) -> None:
+    try:
+        _git("rev-parse", "--verify", "--quiet", f"{revision}^{{tree}}")
+    except CommandError:
+        advice = "in a clone of part of the history, fetch it first"
+        raise CommandError(f"{named}: git finds no revision `{revision}`; {advice}") from None
 
 
 def _extract(top: Path, revision: str, folder: Path) -> None:

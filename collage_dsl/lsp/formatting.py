@@ -32,13 +32,18 @@ def formatted(document: Document) -> tuple[Span, str] | None:
 
 
 def formatted_lines(document: Document, lines: range) -> list[tuple[Span, str]]:
-    """The changes of `formatted` that touch `lines` (from 0), each a run of whole lines."""
+    """
+    The changes of `formatted` that touch `lines` (from 0), each a run of whole lines. They leave
+    the line breaks of the document as they are.
+    """
     try:
         new = format_source(document.source)
     except RuleError:
         return []
     before = document.text.splitlines(keepends=True)
     after = new.splitlines(keepends=True)
+    if before and before[0].endswith("\r\n"):
+        after = [line.replace("\n", "\r\n") for line in after]
     starts = [0, *accumulate(map(len, before))]
     found = []
     for kind, first, end, new_first, new_end in SequenceMatcher(

@@ -35,9 +35,21 @@ def _outside(document: Document, of: External, files: Files) -> Place | None:
     return None if of.name else (other, Span(other.source, 0, 0))
 
 
-def references(document: Document, offset: int, files: Files) -> tuple[Place, ...]:
-    """All places in the workspace with the name at `offset`, including its definition."""
-    return tuple((other, use.span) for other, use in uses(document, offset, files))
+def references(
+    document: Document, offset: int, files: Files, *, with_definition: bool = True
+) -> tuple[Place, ...]:
+    """All places in the workspace with the name at `offset`."""
+    return tuple(
+        (other, use.span)
+        for other, use in uses(document, offset, files)
+        if with_definition or not _defines(use)
+    )
+
+
+def _defines(use: Use) -> bool:
+    """Whether this is the place of the definition. An import only refers to one elsewhere."""
+    what = use.what
+    return isinstance(what, Definition) and what.of is None and what.span == use.span
 
 
 def uses(document: Document, offset: int, files: Files) -> Iterator[tuple[Document, Use]]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from lsprotocol import types
 from pygls.exceptions import (
+    JsonRpcContentModified,
     JsonRpcException,
     JsonRpcInvalidParams,
     JsonRpcInvalidRequest,
@@ -36,20 +37,36 @@ class AnsweringProtocol(LanguageServerProtocol):
     has_begun = False
     has_ended = False
     """Whether an editor has sent `initialize` and `shutdown`."""
+    has_left = False
     is_broken_off = False
-    """Whether it has sent `exit` without `shutdown`."""
+    """Whether it has sent `exit`, and that without `shutdown`."""
 
     def handle_message(self, message: Any) -> None:
-        if message is None:
-            return
         method = getattr(message, "method", "")
+        if message is None or self._is_void(message, method):
+            return
         if hasattr(message, "id") and method and (refused := self._out_of_order(method)):
             self._send_response(message.id, error=refused.to_response_error())
             return
         self.has_begun = self.has_begun or method == types.INITIALIZE
         self.has_ended = self.has_ended or method == types.SHUTDOWN
-        self.is_broken_off = method == types.EXIT and not self.has_ended
+        self.has_left = self.has_left or method == types.EXIT
+        self.is_broken_off = self.has_left and not self.has_ended
         super().handle_message(message)
+
+    def _is_void(self, message: Any, method: str) -> bool:
+        """
+        Whether a notification means nothing: one before `initialize`, and the cancellation of a
+        request that has been answered.
+        """
+        if method == types.CANCEL_REQUEST:
+            return message.params.id not in self._request_futures
+        is_notification = method and not hasattr(message, "id")
+        return bool(is_notification and not self.has_begun and method != types.EXIT)
+
+    def _send_data(self, data: Any) -> None:
+        if not self.has_left:
+            super()._send_data(data)
 
     def _out_of_order(self, method: str) -> JsonRpcException | None:
         """Why a request cannot be answered now."""
@@ -57,6 +74,8 @@ class AnsweringProtocol(LanguageServerProtocol):
             return JsonRpcInvalidRequest("the server was shut down")
         if not self.has_begun and method != types.INITIALIZE:
             return JsonRpcServerNotInitialized("send `initialize` first")
+        if self.has_begun and method == types.INITIALIZE:
+            return JsonRpcInvalidRequest("`initialize` was sent before")
         return None
 
     def _refuse(self, data: dict[str, Any], reason: str) -> None:
@@ -68,9 +87,11 @@ class AnsweringProtocol(LanguageServerProtocol):
 
 
 def strict_converter() -> Any:
-    """The converter of pygls, but nothing else is taken for a string."""
+    """The converter of pygls, but nothing else is taken for a string, number or truth."""
     converter = default_converter()  # type: ignore[no-untyped-call]
     converter.register_structure_hook(str, _string)
+    converter.register_structure_hook(int, _whole_number)
+    converter.register_structure_hook(bool, _truth)
     return converter
 
 
@@ -81,7 +102,7 @@ def log_refusals_shortly() -> None:
 
 def _without_traceback(record: logging.LogRecord) -> bool:
     problem = record.exc_info[1] if record.exc_info else None
-    if isinstance(problem, JsonRpcInvalidParams):
+    if isinstance(problem, (JsonRpcInvalidParams, JsonRpcContentModified)):
         record.exc_info = None
     return True
 
@@ -89,6 +110,18 @@ def _without_traceback(record: logging.LogRecord) -> bool:
 def _string(value: object, _: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"a string is needed, not {type(value).__name__}")
+    return value
+
+
+def _whole_number(value: object, _: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"a whole number is needed, not {type(value).__name__}")
+    return value
+
+
+def _truth(value: object, _: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"true or false is needed, not {type(value).__name__}")
     return value
 
 

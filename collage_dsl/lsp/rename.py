@@ -60,7 +60,8 @@ def _found(document: Document, offset: int, files: Files) -> tuple[Use, Document
     if origin is None and isinstance(use.what, Definition):
         origin = document, use.what  # an import that cannot be found, or one with its own name
         if use.what.sort == "imported name" and use.what.of and use.what.of.name == use.what.name:
-            raise RenameError(f"the file that defines `{use.what.name}` cannot be read")
+            path = use.what.of.path
+            raise RenameError(f"`{path}` cannot be read, or does not define `{use.what.name}`")
     if origin is None:
         raise RenameError(f"`{use.span.text}` is no name that a file defines")
     home, definition = origin

@@ -49,7 +49,7 @@ def make_server(settings: Callable[[Path], Settings]) -> Server:
 
 
 def answer_questions(server: Server) -> None:
-    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    @server.answers(types.TEXT_DOCUMENT_HOVER)
     def on_hover(params: types.HoverParams) -> types.Hover | None:
         document, offset, change = server.settled(params)
         found = hover(document, offset, server.files)
@@ -60,7 +60,7 @@ def answer_questions(server: Server) -> None:
             return types.Hover(content, range_of(change.new, change.after(found.span)))
         return types.Hover(content, range_of(document, found.span))
 
-    @server.feature(types.TEXT_DOCUMENT_DEFINITION)
+    @server.answers(types.TEXT_DOCUMENT_DEFINITION)
     def on_definition(params: types.DefinitionParams) -> types.Location | None:
         document, offset, change = server.settled(params)
         found = places.definition(document, offset, server.files)
@@ -70,12 +70,13 @@ def answer_questions(server: Server) -> None:
             return server.location(change.new, change.after(found[1]))
         return server.location(*found)
 
-    @server.feature(types.TEXT_DOCUMENT_REFERENCES)
+    @server.answers(types.TEXT_DOCUMENT_REFERENCES)
     def on_references(params: types.ReferenceParams) -> list[types.Location]:
-        found = places.references(*server.at(params), server.files)
+        every = params.context.include_declaration
+        found = places.references(*server.at(params), server.files, with_definition=every)
         return [server.location(*place) for place in found]
 
-    @server.feature(
+    @server.answers(
         types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[".", '"'])
     )
     def on_completion(params: types.CompletionParams) -> types.CompletionList:
@@ -87,12 +88,12 @@ def answer_questions(server: Server) -> None:
         fitting = [completion_item(each, at) for each in found if has_letters(each.label, prefix)]
         return types.CompletionList(bool(prefix), fitting)
 
-    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+    @server.answers(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     def on_symbols(params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
         document = server.document(params.text_document.uri)
         return [document_symbol(document, each) for each in symbols(document)]
 
-    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
+    @server.answers(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
     def on_highlight(params: types.DocumentHighlightParams) -> list[types.DocumentHighlight]:
         document, offset = server.at(params)
         kinds = {True: types.DocumentHighlightKind.Write, False: types.DocumentHighlightKind.Read}
@@ -101,7 +102,7 @@ def answer_questions(server: Server) -> None:
             for each in highlights(document, offset)
         ]
 
-    @server.feature(
+    @server.answers(
         types.TEXT_DOCUMENT_SIGNATURE_HELP,
         types.SignatureHelpOptions(trigger_characters=["(", "[", ","]),
     )
@@ -113,7 +114,7 @@ def answer_questions(server: Server) -> None:
 def answer_about_documents(server: Server) -> None:
     """Answer questions about all of a document, or of the workspace."""
 
-    @server.feature(types.WORKSPACE_SYMBOL)
+    @server.answers(types.WORKSPACE_SYMBOL)
     def on_workspace(params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
         found = workspace_symbols(params.query, server.files.below(server.files.folders))
         return [
@@ -121,7 +122,7 @@ def answer_about_documents(server: Server) -> None:
             for document, symbol in islice(found, _MOST_SYMBOLS)
         ]
 
-    @server.feature(
+    @server.answers(
         types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL,
         types.SemanticTokensLegend(list(TYPES), list(MODIFIERS)),
     )
@@ -129,11 +130,11 @@ def answer_about_documents(server: Server) -> None:
         document = server.document(params.text_document.uri)
         return semantic_tokens(document, colored(document))
 
-    @server.feature(types.TEXT_DOCUMENT_FOLDING_RANGE)
+    @server.answers(types.TEXT_DOCUMENT_FOLDING_RANGE)
     def on_folding(params: types.FoldingRangeParams) -> list[types.FoldingRange]:
         return [folding_range(each) for each in folds(server.document(params.text_document.uri))]
 
-    @server.feature(types.TEXT_DOCUMENT_INLAY_HINT)
+    @server.answers(types.TEXT_DOCUMENT_INLAY_HINT)
     def on_hints(params: types.InlayHintParams) -> list[types.InlayHint]:
         document = server.document(params.text_document.uri)
         shown = server.span(document, params.range)
@@ -148,13 +149,13 @@ def answer_about_documents(server: Server) -> None:
 
 
 def answer_changes(server: Server) -> None:
-    @server.feature(types.TEXT_DOCUMENT_FORMATTING)
+    @server.edits_text(types.TEXT_DOCUMENT_FORMATTING)
     def on_formatting(params: types.DocumentFormattingParams) -> list[types.TextEdit] | None:
         document = server.document(params.text_document.uri)
         found = formatted(document)
         return None if found is None else [types.TextEdit(range_of(document, found[0]), found[1])]
 
-    @server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)
+    @server.edits_text(types.TEXT_DOCUMENT_PREPARE_RENAME)
     def on_prepare(params: types.PrepareRenameParams) -> types.Range:
         document, offset = server.at(params)
         try:
@@ -162,7 +163,7 @@ def answer_changes(server: Server) -> None:
         except RenameError as problem:
             raise JsonRpcInvalidParams(printable(str(problem))) from None
 
-    @server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
+    @server.edits_text(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
     def on_rename(params: types.RenameParams) -> types.WorkspaceEdit:
         document, offset = server.at(params)
         try:
@@ -170,14 +171,14 @@ def answer_changes(server: Server) -> None:
         except RenameError as problem:
             raise JsonRpcInvalidParams(printable(str(problem))) from None
 
-    @server.feature(types.TEXT_DOCUMENT_RANGE_FORMATTING)
+    @server.edits_text(types.TEXT_DOCUMENT_RANGE_FORMATTING)
     def on_range(params: types.DocumentRangeFormattingParams) -> list[types.TextEdit]:
         document = server.document(params.text_document.uri)
         first, end = params.range.start.line, params.range.end
         last = end.line + 1 if end.character or end.line == first else end.line
         return text_edits(document, formatted_lines(document, range(first, last)))
 
-    @server.feature(
+    @server.edits_text(
         types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions([_QUICK_FIX, _FIX_ALL])
     )
     def on_actions(params: types.CodeActionParams) -> list[types.CodeAction]:
@@ -199,5 +200,5 @@ _FIX_ALL = types.CodeActionKind.SourceFixAll
 
 
 def _asked(kind: str, only: Sequence[str]) -> bool:
-    """Whether `kind` is one of `only` or below one: `source.fixAll` is below `source`."""
-    return any(kind == each or kind.startswith(f"{each}.") for each in only)
+    """Whether `kind` is one of `only` or below one: `source.fixAll` is below `source` and ``."""
+    return any(not each or kind == each or kind.startswith(f"{each}.") for each in only)

@@ -4,10 +4,14 @@ import asyncio
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcInvalidParams
+from pygls.exceptions import (
+    FeatureNotificationError,
+    JsonRpcContentModified,
+    JsonRpcInvalidParams,
+)
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
@@ -31,15 +35,24 @@ _WATCHED = ("*.collage", "pyproject.toml")
 """Files whose changes on disk matter to open documents."""
 
 
-class _AtPosition(Protocol):
-    """The parameters of a request about a place in a document."""
+class _AboutDocument(Protocol):
+    """The parameters of a request about a document."""
 
     text_document: types.TextDocumentIdentifier
+
+
+class _AtPosition(_AboutDocument, Protocol):
+    """The parameters of a request about a place in a document."""
+
     position: types.Position
 
 
+Answer = Callable[[Any], Any]
+"""Computes the answer to a request from its parameters."""
+
+
 class Server(LanguageServer):
-    """The open documents, and when each was last changed."""
+    """The open documents, and the requests about them."""
 
     def __init__(self, settings: Callable[[Path], Settings]) -> None:
         super().__init__(
@@ -54,13 +67,62 @@ class Server(LanguageServer):
         self.uris: dict[Path, str] = {}
         """The editor's URIs of the open documents."""
         self.said: set[str] = set()
-        self.changes = 0
-        self.checking = asyncio.Lock()
+        self.asked = 0
+        """How often a check of the open documents was asked for."""
+        self.checking: asyncio.Task[None] | None = None
+        self.answering = asyncio.Lock()
 
     @property
     def is_broken_off(self) -> bool:
         """Whether the editor has left without `shutdown`."""
         return isinstance(self.protocol, AnsweringProtocol) and self.protocol.is_broken_off
+
+    # Requests.
+
+    def answers(self, method: str, options: object = None) -> Callable[[Answer], Answer]:
+        """
+        Register a function that answers a request about the text when its turn comes. It runs in
+        a thread, and further messages are read meanwhile. One of them may cancel the request.
+        """
+
+        def register(answer: Answer) -> Answer:
+            # Not `object`: pygls would take the function for one that wants the server.
+            async def answered(params: Any) -> object:
+                return await self._in_turn(answer, params)
+
+            self.feature(method, options)(answered)
+            return answer
+
+        return register
+
+    def edits_text(self, method: str, options: object = None) -> Callable[[Answer], Answer]:
+        """Like `answers`. The request is refused if the text changes before it is answered."""
+
+        def register(answer: Answer) -> Answer:
+            async def answered(params: _AboutDocument) -> object:
+                path = _path(params.text_document.uri)
+                text = self.files.texts.get(path)
+
+                def answer_unchanged(params: object) -> object:
+                    self._check_unchanged(path, text)
+                    return answer(params)
+
+                found = await self._in_turn(answer_unchanged, params)
+                self._check_unchanged(path, text)
+                return found
+
+            self.feature(method, options)(answered)
+            return answer
+
+        return register
+
+    async def _in_turn(self, answer: Answer, params: object) -> object:
+        async with self.answering:
+            return await asyncio.to_thread(answer, params)
+
+    def _check_unchanged(self, path: Path, text: str | None) -> None:
+        if self.files.texts.get(path) is not text:
+            raise JsonRpcContentModified("the text has changed since this was asked")
 
     # Documents.
 
@@ -113,32 +175,39 @@ class Server(LanguageServer):
         if text.startswith("\ufeff"):  # A byte order mark is no text; the columns remain.
             text = f" {text[1:]}"
         self.files.open(path, text)
-        self.changes += 1
 
     def closed(self, uri: str) -> None:
         path = _path(uri)
         self.files.close(path)
         self.uris.pop(path, None)
-        self.changes += 1
         empty = types.PublishDiagnosticsParams(uri, [])
         self.text_document_publish_diagnostics(empty)
 
     # Diagnostics.
 
-    async def publish_soon(self) -> None:
+    def check_soon(self) -> None:
         """Check all open documents after a pause in typing, since one may import another."""
-        seen = self.changes
-        await asyncio.sleep(_QUIET)
-        async with self.checking:
+        self.asked += 1
+        if self.checking is None or self.checking.done():
+            self.checking = asyncio.create_task(self._check())
+            self.checking.add_done_callback(self._report_failure)
+
+    async def _check(self) -> None:
+        asked = 0
+        while asked != self.asked:
+            asked = self.asked
+            await asyncio.sleep(_QUIET)
             for path in tuple(self.files.texts):
-                if seen != self.changes:
-                    return
                 document = self.files.document(path)
-                if document is not None:
+                if document is not None and asked == self.asked:
                     # In a thread, so that questions are answered meanwhile.
                     found = await asyncio.to_thread(problems, document, self.files)
-                    if seen == self.changes:
+                    if asked == self.asked:
                         self.publish(document, found)
+
+    def _report_failure(self, checking: asyncio.Task[None]) -> None:
+        if not checking.cancelled() and isinstance(problem := checking.exception(), Exception):
+            self.report_server_error(problem, FeatureNotificationError)
 
     def publish(self, document: Document, problems: Iterable[Diagnostic]) -> None:
         problem = self.files.settings(document.path).problem
@@ -218,34 +287,34 @@ def follow_documents(server: Server) -> None:
         server.set_folders()
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
-    async def opened(params: types.DidOpenTextDocumentParams) -> None:
+    def opened(params: types.DidOpenTextDocumentParams) -> None:
         server.changed(params.text_document.uri, params.text_document.text)
-        await server.publish_soon()
+        server.check_soon()
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
-    async def changed(params: types.DidChangeTextDocumentParams) -> None:
+    def changed(params: types.DidChangeTextDocumentParams) -> None:
         uri = params.text_document.uri
         server.changed(uri, server.workspace.get_text_document(uri).source)
-        await server.publish_soon()
+        server.check_soon()
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-    async def saved(params: types.DidSaveTextDocumentParams) -> None:
-        await server.publish_soon()
+    def saved(params: types.DidSaveTextDocumentParams) -> None:
+        server.check_soon()
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
-    async def closed(params: types.DidCloseTextDocumentParams) -> None:
+    def closed(params: types.DidCloseTextDocumentParams) -> None:
         server.closed(params.text_document.uri)
-        await server.publish_soon()  # others may import it, and now read what is on disk
+        server.check_soon()  # others may import it, and now read what is on disk
 
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
-    async def watched(params: types.DidChangeWatchedFilesParams) -> None:
-        await server.publish_soon()
+    def watched(params: types.DidChangeWatchedFilesParams) -> None:
+        server.check_soon()
 
 
 def _path(uri: str) -> Path:
     """The file of `uri`; the name of a text that was never saved."""
-    path = to_fs_path(uri) if uri.startswith("file:") else None
     try:
+        path = to_fs_path(uri) if uri.startswith("file:") else None
         return Path(uri) if path is None else Path(path).resolve()
     except (OSError, ValueError) as problem:
         raise JsonRpcInvalidParams(f"no file can be named {uri}: {problem}") from None

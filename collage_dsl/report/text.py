@@ -231,6 +231,9 @@ def run_text(document: RunDocument) -> str:
 
 
 def measurements_text(document: MeasurementsDocument) -> str:
+    """What was measured; empty where no cost was needed, as for a frozen plan."""
+    if not document.found:
+        return ""
     first = (
         f"{_count(document.found, 'distinct kernel')}: {document.measured} measured now, "
         f"{document.reused} reused, {document.infeasible} infeasible\n"
