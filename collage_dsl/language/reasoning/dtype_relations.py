@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from math import floor, isinf
 
 from collage_dsl.graph import Kind
@@ -64,17 +64,23 @@ def _accepting(ops: tuple[str, ...]) -> Iterator[Relation]:
     """What TVM refuses other dtypes for: operands by their place, and attributes."""
     known = [operators()[op] for op in ops]
     for at, name in enumerate(known[0].operands or ()):
-        accepted = [operator.accepts.get((operator.operands or ())[at]) for operator in known]
+        accepted = [_accepted(operator, at) for operator in known]
         if all(accepted):
-            dtypes = tuple(dict.fromkeys(dtype for each in accepted for dtype in each or ()))
+            dtypes = tuple(dict.fromkeys(chain.from_iterable(accepted)))
             said = _says_accepted(name, at, dtypes)
             yield Relation(said, once=partial(_takes_only, at, dtypes))
     for attribute in known[0].attrs:
-        accepted = [operator.accepts.get(f"[{attribute}]") for operator in known]
+        accepted = [operator.accepts.get(f"[{attribute}]", ()) for operator in known]
         if all(accepted):
-            dtypes = tuple(dict.fromkeys(dtype for each in accepted for dtype in each or ()))
+            dtypes = tuple(dict.fromkeys(chain.from_iterable(accepted)))
             said = f"`{attribute}` of {{op}} is {listed(dtypes)}"
             yield Relation(said, once=partial(_says_only, attribute, dtypes))
+
+
+def _accepted(operator: Operator, at: int) -> tuple[str, ...]:
+    """The dtypes that an operand may have; none if it may have any, or if there is none."""
+    names = (operator.operands or ())[at : at + 1]
+    return operator.accepts.get(names[0], ()) if names else ()
 
 
 def _says_accepted(name: str, at: int, dtypes: tuple[str, ...]) -> str:
