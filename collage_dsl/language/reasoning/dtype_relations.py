@@ -124,17 +124,33 @@ def _is_number(at: int, number: Number, called: Called, facts: Facts) -> None:
 
 
 def total_claims(flat: Sequence[Called]) -> Iterator[Claim]:
-    """The numbers of a flat call make a whole number, unless its dtype has fractions."""
+    """
+    The numbers of a flat call make a whole number, unless its dtype has fractions; that of a
+    maximum or minimum is one of them, so its dtype has it.
+    """
     for each in flat:
         tree = each.names.trees.get(each.result)
-        if tree is not None and not _may_be_whole(total := together(tree)):
+        if tree is None:
+            continue
+        total = together(tree)
+        if not _may_be_whole(total):
             said = f"no whole numbers make {total.number:g} in {{op}}"
             yield Claim(Relation(said, once=_has_fractions), each)
+        elif tree.op in ("maximum", "minimum") and not isinf(total.number):
+            said = f"one of the numbers in {{op}} is {total.number:g}, of the dtype of the result"
+            yield Claim(Relation(said, once=partial(_has_number, total)), each)
 
 
 def _may_be_whole(total: Together) -> bool:
     beyond = total.tolerance * abs(total.number)
     return isinf(total.number) or floor(total.number + beyond) >= total.number - beyond
+
+
+def _has_number(total: Together, called: Called, facts: Facts) -> None:
+    beyond = total.tolerance * abs(total.number) + 0.5  # as far as whole numbers are rounded
+    near = between(total.number - beyond, total.number + beyond)
+    having = [d for d in dtype_names() if d[0] not in "iu" or not elements(near, (d,)).is_empty]
+    facts.narrow(Dtype(called.result), one_of(having))
 
 
 def _has_fractions(called: Called, facts: Facts) -> None:

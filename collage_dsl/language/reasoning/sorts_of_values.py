@@ -279,7 +279,7 @@ class Sorts:
                 values = (b.value for b in self.pattern.bindings if b.name == name)
                 return next(map(self.most_results, values), None)
             case Call(ops=ops, optional=False, kinds=()):
-                most = [operators()[op].most_results for op in ops]
+                most = [_most_results(op, operand) for op in ops]
                 known = [number for number in most if number is not None]
                 return max(known) if len(known) == len(most) else None
             case PatternCall(pattern=pattern, optional=False):
@@ -334,6 +334,12 @@ def _by_attribute(op: str, call: Call) -> Sort:
     attribute, given, otherwise = _DECIDED[op]
     asked = asked_values(call, attribute)
     return reduce(common, [given(value) for value in asked]) if asked else otherwise
+
+
+def _most_results(op: str, call: Call) -> int | None:
+    """How many results a node has at most; a `Split` has as many as it says."""
+    asked = [each for each in asked_values(call, "num_outputs") if isinstance(each, int)]
+    return max(asked) if asked and op == "onnx.Split" else operators()[op].most_results
 
 
 def _tensors(count: int) -> Sort:
