@@ -149,7 +149,9 @@ def _may_be_whole(total: Together) -> bool:
 def _has_number(total: Together, called: Called, facts: Facts) -> None:
     beyond = total.tolerance * abs(total.number) + 0.5  # as far as whole numbers are rounded
     near = between(total.number - beyond, total.number + beyond)
-    having = [d for d in dtype_names() if d[0] not in "iu" or not elements(near, (d,)).is_empty]
+    having = [
+        d for d in dtype_names() if d[0] not in "iu" or not elements(near, frozenset({d})).is_empty
+    ]
     facts.narrow(Dtype(called.result), one_of(having))
 
 
