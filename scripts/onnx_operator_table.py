@@ -1,25 +1,27 @@
 """
 Write the table of ONNX operators to `collage_dsl/graph/onnx-operators.json`.
 
-    python scripts/onnx_operator_table.py            # rewrite the table
-    python scripts/onnx_operator_table.py --check    # exit 1 if it would change
+    PYTHONPATH=. python scripts/onnx_operator_table.py            # rewrite the table
+    PYTHONPATH=. python scripts/onnx_operator_table.py --check    # exit 1 if it would change
 
 The operators of ONNX come from the schemas of the installed onnx package: the operands of the
 newest version, and their dtypes, the attributes and the greatest number of outputs of all
 versions. Those of `com.microsoft` come from onnxruntime. The possible values of attributes are
-written here, because schemas have them in their documentation only.
+written here, because schemas have them in their documentation only. What becomes of nodes in a
+model is tried (`onnx_forms.py`), which needs TVM.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import permutations, zip_longest
 from pathlib import Path
 from typing import Any
 
 import onnx
 from numpy import broadcast_shapes
+from onnx_forms import forms
 
 from collage_dsl.graph.floats import as_written
 from collage_dsl.graph.onnx_node import onnx_operator
@@ -108,17 +110,21 @@ that onnxruntime fuses from trying which nodes it accepts.
 """
 
 
-def rows() -> dict[str, dict[str, Any]]:
+def rows(only: Collection[str] = ()) -> dict[str, dict[str, Any]]:
+    """What the table has, of all operators, or `only` of these."""
     versions: dict[tuple[str, str], list[Any]] = {}
     for schema in onnx.defs.get_all_schemas_with_history():
         versions.setdefault((schema.domain, schema.name), []).append(schema)
     for schema in onnxruntime_pybind11_state.get_all_operator_schema():
         if schema.domain == MICROSOFT:
             versions.setdefault((schema.domain, schema.name), []).append(schema)
-    return {
+    found = {
         onnx_operator(domain, name): row(schemas)
         for (domain, name), schemas in sorted(versions.items())
+        if not only or onnx_operator(domain, name) in only
     }
+    known = forms(found)
+    return {op: {**each, **known.get(op, {})} for op, each in found.items()}
 
 
 def row(schemas: Iterable[Any]) -> dict[str, Any]:
@@ -422,8 +428,14 @@ def written(operators: dict[str, dict[str, Any]]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("operators", nargs="*", help="check only these")
+    given = parser.parse_args()
+    if given.check and given.operators:
+        known = json.loads(OUTPUT.read_text("utf-8"))["operators"]
+        made = json.loads(json.dumps(rows(given.operators)))
+        return int(made != {op: known[op] for op in given.operators})
     text = written(rows())
-    if parser.parse_args().check:
+    if given.check:
         return int(OUTPUT.read_text("utf-8") != text)
     OUTPUT.write_text(text, "utf-8")
     return 0

@@ -319,3 +319,14 @@ def test_an_empty_constant_in_place_of_a_number_does_not_end_the_process() -> No
     )
 
     assert refusal(made).startswith("cannot import `y`: operator OneHot: ")
+
+
+@pytest.mark.parametrize("heads", ["q_num_heads = 3", "q_num_heads = 3, kv_num_heads = 0"])
+def test_an_attention_without_heads_does_not_end_the_process(heads: str) -> None:
+    """Inference of shapes in ONNX divides by their number."""
+    made = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 23]> g (float[2,4,24] x) => (float y) '
+        f"{{ y = Attention <softcap = 3.0, {heads}> (x, x, x) }}"
+    )
+
+    assert "`kv_num_heads` of Attention are not both above 0" in refusal(made)

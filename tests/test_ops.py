@@ -55,3 +55,15 @@ def test_explain_answers_by_its_schemas() -> None:
     every = CodesDocument.model_validate_json(collage("explain", "--output-format", "json").out)
 
     assert every.codes[page.code] == page.title
+
+
+def test_what_models_have_in_the_place_of_an_onnx_operator_is_shown() -> None:
+    assert collage("ops", "com.microsoft.BiasGelu").out == (
+        "com.microsoft.BiasGelu(A, B)  opaque\n    in models: add and nn.gelu\n"
+    )
+    assert "in models: removed" in collage("ops", "onnx.Identity").out
+    assert "in models" not in collage("ops", "onnx.LSTM").out
+    (row,) = OpsDocument.model_validate_json(
+        collage("ops", "onnx.Relu", "--output-format", "json").out
+    ).operators
+    assert row.in_models == ["nn.relu"]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.language.inference import onnx_package
 from tests.corpus import findings, said_by
 from tests.onnx_node_patterns import NodeCase, node_cases
@@ -25,9 +26,14 @@ BY_OPERATOR = {
 EVERY_THIRD = [*BY_OPERATOR.values()][::3]
 
 
+def said_of(text: str) -> list[Diagnostic]:
+    """The findings, without those that models have an operator of Relax instead."""
+    return [each for each in findings(text) if each.code != "W0336"]
+
+
 def refusals(case: NodeCase, rng: random.Random | None = None) -> list[str]:
     """What is said against a pattern of a node; some of the nodes do have a dimension of 0."""
-    found = (said_by(each) for each in findings(case.pattern(rng)))
+    found = (said_by(each) for each in said_of(case.pattern(rng)))
     return [said for said in found if "no dimension is 0" not in said]
 
 
@@ -83,7 +89,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize(("text", "said"), MISTAKES.items())
 def test_a_mistake_is_told(text: str, said: str) -> None:
-    (found,) = findings(f"pattern {text}")
+    (found,) = said_of(f"pattern {text}")
 
     assert found.code == "E0320"
     assert said in said_by(found)
@@ -93,7 +99,7 @@ def test_a_mistake_is_told(text: str, said: str) -> None:
 def test_without_the_package_nothing_is_said(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_package, "_package", lambda: None)
 
-    assert findings(f"pattern {text}") == ()
+    assert said_of(f"pattern {text}") == []
 
 
 RIGHT = (
@@ -124,7 +130,7 @@ RIGHT = (
 def test_what_a_node_may_have_is_not_refused(text: str) -> None:
     body = text.replace("'", '"')
 
-    assert findings(f"pattern p{body} yield y; }}") == ()
+    assert said_of(f"pattern p{body} yield y; }}") == []
 
 
 def test_the_package_is_not_imported_for_operators_of_relax() -> None:

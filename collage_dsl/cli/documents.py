@@ -23,7 +23,8 @@ class OperatorDocument(Document):
     """
     An operator of Relax. `operands` is null if it takes any number of them. So many as
     `optional_operands` says may be left out, mostly the last. `literal_operands` are written in the
-    program.
+    program. `in_models` has what models usually have in the place of an operator of ONNX; it is
+    empty if nodes of it are removed, and null if they stay.
     """
 
     name: str
@@ -33,6 +34,7 @@ class OperatorDocument(Document):
     attributes: list[AttributeDocument]
     kind: str
     commutative: bool
+    in_models: list[str] | None
 
 
 class OpsDocument(Document):

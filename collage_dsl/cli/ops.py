@@ -39,6 +39,8 @@ def _lines(found: Iterable[Operator]) -> Iterator[str]:
         for name in operator.attrs:
             default = f" = {_value(operator.defaults[name])}" if name in operator.defaults else ""
             yield f"    {name}: {operator.attribute_type(name)}{default}"
+        if operator.in_models is not None:
+            yield f"    in models: {' and '.join(operator.in_models) or 'removed'}"
 
 
 def _signature(operator: Operator) -> str:
@@ -75,4 +77,5 @@ def _row(operator: Operator) -> dict[str, Any]:
         "attributes": attributes,
         "kind": str(operator.kind),
         "commutative": operator.commutative,
+        "in_models": None if operator.in_models is None else list(operator.in_models),
     }

@@ -219,7 +219,14 @@ def _problem_of_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> 
     for name, declared in schema.attributes.items():
         if declared.required and name not in names:
             return f"the attribute `{name}` of {node.op_type} is missing"
+    heads = [attribute.i for attribute in node.attribute if attribute.name in _HEADS]
+    if schema.name == "Attention" and heads and (len(heads) < len(_HEADS) or min(heads) < 1):
+        # The inference of the onnx package divides by them, which ends the process.
+        return "the attributes `q_num_heads` and `kv_num_heads` of Attention are not both above 0"
     return ""
+
+
+_HEADS = frozenset({"q_num_heads", "kv_num_heads"})
 
 
 def _element_of(attribute: AttributeProto) -> int | None:

@@ -39,6 +39,27 @@ Taken = Literal["tensor", "tuple", "list", "number", "any"]
 
 
 @dataclass(frozen=True, slots=True)
+class RelaxForm:
+    """
+    What the nodes of an operator of ONNX become in a model, as far as they were tried.
+
+    `ops` has the operators of Relax, without repetitions, of each form, the most frequent one
+    first; a node that is computed or removed has none. All tried nodes with these `dtypes`, numbers
+    of `operands` and `results`, and any value of `attrs` have a form, except for some with unusual
+    `ranks`, if that is true. With as many operands as are in `constants`, some after the first have
+    to be constants.
+    """
+
+    ops: tuple[tuple[str, ...], ...]
+    dtypes: frozenset[str]
+    operands: frozenset[int]
+    results: frozenset[int]
+    attrs: frozenset[str]
+    constants: frozenset[int]
+    ranks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Operator:
     """
     One operator: the names of its operands in order, its attributes with the names of their
@@ -64,7 +85,9 @@ class Operator:
     `dtypes`, or has the dtypes that each result may have, and holds where a node has all results.
     `accepts_all` is like `accepts`, for operands that may be left out, and holds where none is.
     `same_dtypes` has groups of operands with one dtype, also of those that may be left out. Only
-    the first `always` operands have the same place in every node.
+    the first `always` operands have the same place in every node. `form` is how models have the
+    nodes of an operator of ONNX, if not as they are. Of an operator that is `sized`, all nodes stay
+    as they are, and the shapes of what they give follow from those of what they take.
     """
 
     name: str
@@ -90,6 +113,8 @@ class Operator:
     same_dtypes: tuple[tuple[str, ...], ...] = ()
     always: int = 0
     absent: tuple[str, ...] = ()
+    form: RelaxForm | None = None
+    sized: bool = False
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -101,6 +126,11 @@ class Operator:
         if self.kind is Kind.BROADCAST or self.name == "strided_slice":
             return frozenset({self.kind, Kind.ELEMENTWISE})
         return frozenset({self.kind})
+
+    @property
+    def in_models(self) -> tuple[str, ...] | None:
+        """The operators of Relax that models usually have in its place; None if it stays."""
+        return self.form.ops[0] if self.form else None
 
     @property
     def shown_operands(self) -> tuple[str, ...]:
@@ -190,9 +220,23 @@ def _onnx_operators() -> Mapping[str, Operator]:
             same_dtypes=tuple(map(tuple, row.get("same_dtypes", ()))),
             always=row.get("always", 0),
             absent=tuple(row.get("absent", ())),
+            form=_form(row["form"]) if "form" in row else None,
+            sized=row.get("sized", False),
         )
         for name, row in table["operators"].items()
     }
+
+
+def _form(row: dict[str, Any]) -> RelaxForm:
+    return RelaxForm(
+        tuple(map(tuple, row["ops"])),
+        frozenset(row["dtypes"]),
+        frozenset(row["operands"]),
+        frozenset(row["results"]),
+        frozenset(row["attrs"]),
+        frozenset(row.get("constants", ())),
+        row.get("ranks", False),
+    )
 
 
 def _dtypes(said: str | list[str] | None) -> str | tuple[str, ...] | None:

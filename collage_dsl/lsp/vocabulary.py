@@ -234,6 +234,9 @@ def _operator(name: str) -> str:
     if operator.literals:
         listed = ", ".join(f"`{literal}`" for literal in operator.literals)
         said.append(f"written in the program, never computed: {listed}")
+    if operator.in_models is not None:
+        have = " and ".join(f"`{op}`" for op in operator.in_models) or "nothing"
+        said.append(f"models usually have {have} in its place")
     return f"{_code(lines)}\n\n{'; '.join(said)}."
 
 

@@ -71,6 +71,12 @@ def hovered(text: str, before: str) -> str:
     return found.text if found else ""
 
 
+def test_hover_says_what_models_have_in_the_place_of_an_onnx_operator() -> None:
+    text = "collage 1;\npattern p(x) { y = onnx.Relu(x); yield y; }\n"
+
+    assert "models usually have `nn.relu` in its place" in hovered(text, "onnx.Rel")
+
+
 @pytest.mark.parametrize(
     ("before", "says"),
     [

@@ -180,6 +180,13 @@ def broadcast_to(called: Called, facts: Facts) -> None:
             facts.equal(DimAt(data, axis), DimAt(result, axis))
         elif (only := facts.of(DimAt(result, axis)).only()) is not None:
             facts.narrow(DimAt(data, axis), one_of((1, only)))
+    rank = facts.of(Rank(result)).only()
+    for axis in facts.asked_axes([data]):
+        if isinstance(rank, int) and 0 <= axis < rank <= MOST_AXES:
+            # The rank of the operand may be unknown: from there on, it may be any dimension.
+            given = {facts.of(DimAt(result, at)).only() for at in range(axis, rank)}
+            if None not in given:
+                facts.narrow(DimAt(data, axis), one_of((1, *given)))
 
 
 def _same_batch(called: Called, facts: Facts) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from math import floor, isinf
 
 from collage_dsl.graph import Kind
@@ -66,17 +66,23 @@ def _accepting(ops: tuple[str, ...]) -> Iterator[Relation]:
     """What TVM refuses other dtypes for: operands by their place, and attributes."""
     known = [operators()[op] for op in ops]
     for at, name in enumerate(known[0].operands or ()):
-        accepted = [operator.accepts.get((operator.operands or ())[at]) for operator in known]
+        accepted = [_accepted(operator, at) for operator in known]
         if all(accepted):
-            dtypes = tuple(dict.fromkeys(dtype for each in accepted for dtype in each or ()))
+            dtypes = tuple(dict.fromkeys(chain.from_iterable(accepted)))
             said = _says_accepted(name, at, dtypes)
             yield Relation(said, once=partial(_takes_only, at, dtypes))
     for attribute in known[0].attrs:
-        accepted = [operator.accepts.get(f"[{attribute}]") for operator in known]
+        accepted = [operator.accepts.get(f"[{attribute}]", ()) for operator in known]
         if all(accepted):
-            dtypes = tuple(dict.fromkeys(dtype for each in accepted for dtype in each or ()))
+            dtypes = tuple(dict.fromkeys(chain.from_iterable(accepted)))
             said = f"`{attribute}` of {{op}} is {listed(dtypes)}"
             yield Relation(said, once=partial(_says_only, attribute, dtypes))
+
+
+def _accepted(operator: Operator, at: int) -> tuple[str, ...]:
+    """The dtypes that an operand may have; none if it may have any, or if there is none."""
+    names = (operator.operands or ())[at : at + 1]
+    return operator.accepts.get(names[0], ()) if names else ()
 
 
 def _says_accepted(name: str, at: int, dtypes: tuple[str, ...]) -> str:
@@ -120,17 +126,35 @@ def _is_number(at: int, number: Number, called: Called, facts: Facts) -> None:
 
 
 def total_claims(flat: Sequence[Called]) -> Iterator[Claim]:
-    """The numbers of a flat call make a whole number, unless its dtype has fractions."""
+    """
+    The numbers of a flat call make a whole number, unless its dtype has fractions; that of a
+    maximum or minimum is one of them, so its dtype has it.
+    """
     for each in flat:
         tree = each.names.trees.get(each.result)
-        if tree is not None and not _may_be_whole(total := together(tree)):
+        if tree is None:
+            continue
+        total = together(tree)
+        if not _may_be_whole(total):
             said = f"no whole numbers make {total.number:g} in {{op}}"
             yield Claim(Relation(said, once=_has_fractions), each)
+        elif tree.op in ("maximum", "minimum") and not isinf(total.number):
+            said = f"one of the numbers in {{op}} is {total.number:g}, of the dtype of the result"
+            yield Claim(Relation(said, once=partial(_has_number, total)), each)
 
 
 def _may_be_whole(total: Together) -> bool:
     beyond = total.tolerance * abs(total.number)
     return isinf(total.number) or floor(total.number + beyond) >= total.number - beyond
+
+
+def _has_number(total: Together, called: Called, facts: Facts) -> None:
+    beyond = total.tolerance * abs(total.number) + 0.5  # as far as whole numbers are rounded
+    near = between(total.number - beyond, total.number + beyond)
+    having = [
+        d for d in dtype_names() if d[0] not in "iu" or not elements(near, frozenset({d})).is_empty
+    ]
+    facts.narrow(Dtype(called.result), one_of(having))
 
 
 def _has_fractions(called: Called, facts: Facts) -> None:

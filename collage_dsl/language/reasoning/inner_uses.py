@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from math import inf
 
+from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import count
 from collage_dsl.language.reasoning.domain import between
 from collage_dsl.language.reasoning.facts import Facts
@@ -85,7 +86,7 @@ def use_claims(pattern: Pattern, called: Sequence[Called]) -> Iterator[Claim]:
     How often the named calls among `called` are used, if they cannot be used outside a match.
 
     Patterns with several results, flat calls, alternatives, repetitions, tuples of any length,
-    paths or calls of patterns are left out.
+    calls of patterns, or paths of calls that may take several values are left out.
     """
     if pattern.taps or pattern.others or not all(_is_simple(b.value) for b in pattern.bindings):
         return
@@ -119,7 +120,15 @@ _LEFT_OUT = (Flat, Either, PatternCall, Repeat, TupleOfEach, PathFrom)
 
 
 def _is_simple(operand: Operand) -> bool:
-    return not any(isinstance(one, _LEFT_OUT) for one in every_operand(operand))
+    inner = every_operand(operand)
+    return not any(isinstance(one, _LEFT_OUT) and not _is_chain(one) for one in inner)
+
+
+def _is_chain(operand: Operand) -> bool:
+    """Whether it is a path of one call or more, of which each takes one value."""
+    if not isinstance(operand, PathFrom) or operand.kinds or not operand.least:
+        return False
+    return all(len(operators()[op].operands or ()) == 1 for op in operand.ops)
 
 
 def _after(called: Called, values: dict[str, Operand]) -> Iterator[Operand]:

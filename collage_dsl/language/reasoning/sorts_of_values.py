@@ -273,13 +273,13 @@ class Sorts:
         return reduce(common, (self.given(operators()[op], call) for op in call.ops))
 
     def most_results(self, operand: Operand) -> int | None:
-        """How many values a node of ONNX gives at most, as one or as a tuple; None if unknown."""
+        """How many values a call gives at most, as one or as a tuple; None if it is not known."""
         match operand:
             case Reference(name):
                 values = (b.value for b in self.pattern.bindings if b.name == name)
                 return next(map(self.most_results, values), None)
             case Call(ops=ops, optional=False, kinds=()):
-                most = [operators()[op].most_results for op in ops]
+                most = [_most_results(op, operand) for op in ops]
                 known = [number for number in most if number is not None]
                 return max(known) if len(known) == len(most) else None
             case PatternCall(pattern=pattern, optional=False):
@@ -336,6 +336,14 @@ def _by_attribute(op: str, call: Call) -> Sort:
     return reduce(common, [given(value) for value in asked]) if asked else otherwise
 
 
+def _most_results(op: str, call: Call) -> int | None:
+    """How many results a node has at most; a `Split` has as many as it says."""
+    asked = [each for each in asked_values(call, "num_outputs") if isinstance(each, int)]
+    if op == "onnx.Split" and asked:
+        return max(asked)
+    return _MOST.get(op, operators()[op].most_results)
+
+
 def _tensors(count: int) -> Sort:
     return Tensor() if count == 1 else Tuple((Tensor(),) * count)
 
@@ -353,6 +361,9 @@ def _medians(value: Value) -> Sort:
     """Along at most one axis, the places are a second result."""
     return _tensors(2 if isinstance(value, tuple) and len(value) <= 1 else 1)
 
+
+_MOST = {"topk": 2, "median": 2}
+"""Operators whose attributes decide between one result and several, and how many these are."""
 
 _DECIDED: Mapping[str, tuple[str, Callable[[Value], Sort], Sort]] = {
     "split": ("indices_or_sections", _parts, Tuple()),

@@ -250,7 +250,7 @@ class _Checker:
             self.report("E0313", written.span, message, hint, certain=certain)
 
     def result(self, most: int | None, index: int, written: ast.FieldOf, *, certain: bool) -> None:
-        """Report a field that a node of ONNX with at most so many results does not have."""
+        """Report a field that a call with at most so many results does not have."""
         if most is None or (index < most and most > 1):
             return
         text = quoted(written.of.span)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator
 from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.reasoning.forms_in_relax import check_listed
 from collage_dsl.language.reasoning.list_items import check_twice
 from collage_dsl.language.resolve.scope import Member, PatternScope, distinct
 from collage_dsl.language.syntax import ast
@@ -39,6 +40,7 @@ def named_members(
             found.append(scope.class_of(name))
     if None in found:
         return None
+    check_listed(names, findings)
     members = distinct(each or () for each in found)
     ops = tuple(each.name for each in members if isinstance(each, Operator))
     return ops, tuple(each for each in members if isinstance(each, Kind))

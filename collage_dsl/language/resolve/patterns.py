@@ -11,6 +11,7 @@ from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.reasoning.absence import can_hold
 from collage_dsl.language.reasoning.attribute_values import check_values
 from collage_dsl.language.reasoning.examination import examine
+from collage_dsl.language.reasoning.forms_in_relax import check_forms
 from collage_dsl.language.reasoning.pattern_shape import always_there
 from collage_dsl.language.reasoning.tuples import check_tuples
 from collage_dsl.language.resolve.conditions import Checker
@@ -113,6 +114,8 @@ class _PatternChecker:
         if self.findings.errors == errors:
             told = self.demands, self.findings, self.scope.effort
             examine(pattern, self.written, result.span, *told)
+        if self.findings.errors == errors:
+            check_forms(pattern, self.findings)
         return pattern if self.findings.errors == errors else None
 
     def parameter(self, written: ast.Parameter) -> None:

@@ -6,6 +6,7 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.reasoning.effects import absent, always_has
+from collage_dsl.language.reasoning.forms_in_relax import check_listed
 from collage_dsl.language.resolve.scope import PatternScope
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import FusionRule
@@ -215,6 +216,8 @@ def _selector(written: ast.Application, scope: PatternScope, findings: Findings)
         case "op", arguments:
             parts = [scope.operators(argument) for argument in arguments]
             names = [op.name for part in parts for op in part or ()]
+            values = [argument.value for argument in arguments]
+            check_listed([each for each in values if isinstance(each, ast.Name)], findings)
             return None if None in parts else ByOperator(tuple(dict.fromkeys(names)))
         case other, _:
             message = f"nodes cannot be selected by `{other}`"

@@ -12,6 +12,7 @@ from collage_dsl.language.messages.advice import kind_meant
 from collage_dsl.language.messages.findings import Findings, count, listed, there_are
 from collage_dsl.language.messages.hints import Hint, did_you_mean, not_imported, write
 from collage_dsl.language.reasoning.calls import refuse
+from collage_dsl.language.reasoning.forms_in_relax import check_listed
 from collage_dsl.language.reasoning.list_items import check_names_twice
 from collage_dsl.language.resolve.arguments import string, whole_number
 from collage_dsl.language.resolve.compilers import check_compiler
@@ -196,6 +197,7 @@ class ArgumentReader:
             part = self.names.values.operators(ast.Argument(None, item))
             is_known &= part is not None
             found |= dict.fromkeys(operator.name for operator in part or ())
+        check_listed([item for item in written.items if isinstance(item, ast.Name)], self.findings)
         return tuple(found) if is_known else None
 
     def kind(self, written: ast.Expression) -> Kind | None:
