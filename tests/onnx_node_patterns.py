@@ -11,7 +11,7 @@ from onnx import helper
 from onnx.backend.test.case.node import collect_testcases
 
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.reasoning.onnx_dtypes import DTYPES_BY_CODE
+from collage_dsl.language.reasoning.claims.onnx_dtypes import DTYPES_BY_CODE
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from collage_dsl.language import check
-from collage_dsl.language.reasoning import examination
+from collage_dsl.language.reasoning.findings import examination
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.problems import problems
 from collage_dsl.source import Source

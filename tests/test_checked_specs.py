@@ -4,7 +4,7 @@ import pytest
 
 from collage_dsl.graph import Kind, Measuring, Toolchain
 from collage_dsl.language import load
-from collage_dsl.language.reasoning.pattern_shape import called
+from collage_dsl.language.reasoning.patterns.pattern_shape import called
 from collage_dsl.rules import (
     CombineByPrimitives,
     Constants,

@@ -16,9 +16,11 @@ from collage_dsl.graph import Form, Node, TensorType
 from collage_dsl.graph.operators import operators, relax_operators
 from collage_dsl.language import check
 from collage_dsl.language.graphs.values import constant_values
-from collage_dsl.language.reasoning import choices
-from collage_dsl.language.reasoning.assuming import OPPOSITE, assume
-from collage_dsl.language.reasoning.domain import (
+from collage_dsl.language.reasoning.claims.relations import broadcasts, keeps_dtype, keeps_shape
+from collage_dsl.language.reasoning.findings import choices
+from collage_dsl.language.reasoning.patterns.written_out import written_out
+from collage_dsl.language.reasoning.values.assuming import OPPOSITE, assume
+from collage_dsl.language.reasoning.values.domain import (
     WHOLE,
     Values,
     between,
@@ -27,9 +29,7 @@ from collage_dsl.language.reasoning.domain import (
     one_of,
     solved,
 )
-from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.relations import broadcasts, keeps_dtype, keeps_shape
-from collage_dsl.language.reasoning.written_out import written_out
+from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.rules.condition import (
     All,
     And,

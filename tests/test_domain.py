@@ -6,8 +6,8 @@ from math import inf
 import pytest
 
 from collage_dsl.language import check
-from collage_dsl.language.reasoning.assuming import MOST_WAYS, assume
-from collage_dsl.language.reasoning.domain import (
+from collage_dsl.language.reasoning.values.assuming import MOST_WAYS, assume
+from collage_dsl.language.reasoning.values.domain import (
     ANYTHING,
     NATURAL,
     NOTHING,
@@ -22,7 +22,7 @@ from collage_dsl.language.reasoning.domain import (
     roots,
     solved,
 )
-from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.rules.condition import (
     Attr,
     Bytes,

@@ -7,7 +7,7 @@ import pytest
 import collage_dsl as collage
 from collage_dsl.graph import Graph, SubGraph
 from collage_dsl.language import check, parse_graph
-from collage_dsl.language.reasoning.extent import extent
+from collage_dsl.language.reasoning.patterns.extent import extent
 from collage_dsl.rules import FusionRule
 from collage_dsl.rules.trace import Trace
 from collage_dsl.source import Source

@@ -10,7 +10,7 @@ from collage_dsl.graph import Graph, Kind, Measuring, Toolchain, Tuning
 from collage_dsl.graph.tuning import TUNED
 from collage_dsl.graph.variants import NATIVE_VARIANTS
 from collage_dsl.language import format_graph, load, parse_graph, to_text
-from collage_dsl.language.reasoning.pattern_shape import always_there
+from collage_dsl.language.reasoning.patterns.pattern_shape import always_there
 from collage_dsl.rules import (
     TVM_DEFAULT,
     CombineByPrimitives,

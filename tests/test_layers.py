@@ -60,6 +60,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 # The stages of the language. A module imports only those of its own stage and of stages before it;
 # what is directly in the package comes last.
 STAGES = ("messages", "syntax", "inference", "reasoning", "graphs", "resolve", "write", "")
+# The parts of `reasoning`, in the same way.
+PARTS = ("values", "patterns", "operators", "claims", "conclusions", "findings")
 MAY_USE = {
     "lark": {"language"},
     "pathspec": {"cli"},
@@ -104,6 +106,26 @@ def test_a_layer_imports_only_what_it_may(layer: str, path: Path) -> None:
 
 def stage(parts: Sequence[str]) -> str:
     return parts[0] if parts and parts[0] in STAGES else ""
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted((PACKAGE / "language" / "reasoning").glob("*/*.py")),
+    ids=lambda path: f"{path.parent.name}-{path.stem}",
+)
+def test_a_part_of_the_reasoning_imports_only_those_before_it(path: Path) -> None:
+    for name in imports(path):
+        top, *rest = name.split(".")
+        if [top, *rest[:2]] == ["collage_dsl", "language", "reasoning"]:
+            part = rest[2]
+            assert PARTS.index(part) <= PARTS.index(path.parent.name), f"{path} imports {name}"
+
+
+def test_all_of_the_reasoning_is_in_a_part() -> None:
+    folder = PACKAGE / "language" / "reasoning"
+
+    assert [path.name for path in folder.glob("*.py")] == ["__init__.py"]
+    assert {path.parent.name for path in folder.glob("*/*.py")} == {*PARTS}
 
 
 @pytest.mark.parametrize(

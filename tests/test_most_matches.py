@@ -7,7 +7,7 @@ import pytest
 
 from collage_dsl.language import parse_graph
 from collage_dsl.language.loading import patterns
-from collage_dsl.language.reasoning.most_matches import most_matches
+from collage_dsl.language.reasoning.patterns.most_matches import most_matches
 from collage_dsl.rules.matcher import matches
 from collage_dsl.witness.example import NoExampleError, example
 

@@ -8,7 +8,7 @@ from collage_dsl.graph import Attribute, TensorType, TupleType
 from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.inference.infer import infer
 from collage_dsl.language.inference.shapes import Call, MismatchError
-from collage_dsl.language.reasoning.onnx_dtypes import DTYPES_BY_CODE
+from collage_dsl.language.reasoning.claims.onnx_dtypes import DTYPES_BY_CODE
 
 Shapes = dict[str, tuple[int, ...]]
 

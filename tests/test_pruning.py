@@ -12,7 +12,7 @@ from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import UncoveredError, propose, searched
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, members
 from collage_dsl.language import load
-from collage_dsl.language.reasoning.largest import largest
+from collage_dsl.language.reasoning.patterns.largest import largest
 from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,

@@ -8,10 +8,10 @@ import pytest
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import relax_operators
 from collage_dsl.language import check, load
-from collage_dsl.language.reasoning import coverage
-from collage_dsl.language.reasoning.coverage import Calls, covered, left_out
-from collage_dsl.language.reasoning.smallest import Smallest, smallest
-from collage_dsl.language.reasoning.subsumption import form, subsumes
+from collage_dsl.language.reasoning.patterns import coverage
+from collage_dsl.language.reasoning.patterns.coverage import Calls, covered, left_out
+from collage_dsl.language.reasoning.patterns.smallest import Smallest, smallest
+from collage_dsl.language.reasoning.patterns.subsumption import form, subsumes
 from collage_dsl.rules import DFPattern, Pattern
 from collage_dsl.source import Source
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from collage_dsl.language.reasoning import examination
-from collage_dsl.language.reasoning.facts import ELEMENTS, Facts
-from collage_dsl.language.reasoning.relations import (
+from collage_dsl.language.reasoning.claims.relations import (
     Claim,
     broadcasts,
     keeps_dtype,
     keeps_shape,
 )
-from collage_dsl.language.reasoning.terms import Term
+from collage_dsl.language.reasoning.findings import examination
+from collage_dsl.language.reasoning.values.facts import ELEMENTS, Facts
+from collage_dsl.language.reasoning.values.terms import Term
 from collage_dsl.rules.condition import Bytes, DimAt, Dtype, Rank, Size
 from tests.corpus import PAGES, findings, mistakes
 

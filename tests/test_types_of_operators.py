@@ -16,15 +16,15 @@ from collage_dsl.graph import Graph, Node, Toolchain
 from collage_dsl.graph.operators import Operator, relax_operators
 from collage_dsl.graph.types import short_dtype
 from collage_dsl.language import check, to_text
-from collage_dsl.language.reasoning.assuming import assume
-from collage_dsl.language.reasoning.attribute_ranges import ranges
-from collage_dsl.language.reasoning.domain import COUNT
-from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.pattern_shape import called, references
-from collage_dsl.language.reasoning.premises import ALL_RELATIONS
-from collage_dsl.language.reasoning.relations import claims
-from collage_dsl.language.reasoning.required_calls import required_calls
-from collage_dsl.language.reasoning.sorts_of_values import Shape, Sorts, Tensor, Tuple
+from collage_dsl.language.reasoning.claims.relations import claims
+from collage_dsl.language.reasoning.claims.required_calls import required_calls
+from collage_dsl.language.reasoning.conclusions.premises import ALL_RELATIONS
+from collage_dsl.language.reasoning.findings.sorts_of_values import Shape, Sorts, Tensor, Tuple
+from collage_dsl.language.reasoning.operators.attribute_ranges import ranges
+from collage_dsl.language.reasoning.patterns.pattern_shape import called, references
+from collage_dsl.language.reasoning.values.assuming import assume
+from collage_dsl.language.reasoning.values.domain import COUNT
+from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.rules import DFPattern, FusionSpec, Limits
 from collage_dsl.rules.backtracking import Backtracking
 from collage_dsl.rules.condition import (

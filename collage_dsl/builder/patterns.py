@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from collage_dsl.builder.terms import Term, checked_types
 from collage_dsl.builder.values import Operators, Value, list_of
 from collage_dsl.graph import Kind
-from collage_dsl.language.reasoning.pattern_shape import always_there
+from collage_dsl.language.reasoning.patterns.pattern_shape import always_there
 from collage_dsl.language.resolve.dimensions import Dimensions
 from collage_dsl.rules import Pattern
 from collage_dsl.rules.condition import Where

@@ -8,9 +8,9 @@ from typing import TypeGuard
 from collage_dsl.graph import Attribute
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
-from collage_dsl.language.reasoning.attribute_values import stored_length
-from collage_dsl.language.reasoning.domain import WHOLE, Values
-from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.operators.attribute_values import stored_length
+from collage_dsl.language.reasoning.values.domain import WHOLE, Values
+from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.rules.condition import (
     Attr,
     AttrOf,

@@ -7,7 +7,7 @@ from math import isfinite, isnan
 
 from collage_dsl.graph import Form, Node
 from collage_dsl.language.graphs.values import constant_values, fits
-from collage_dsl.language.reasoning.facts import values_of
+from collage_dsl.language.reasoning.values.facts import values_of
 from collage_dsl.language.syntax.tokens import TOO_LARGE
 from collage_dsl.rules.condition import (
     Compare,

@@ -6,8 +6,8 @@ from random import Random
 
 from collage_dsl.graph import Graph
 from collage_dsl.language.graphs.graph_text import parse_graph
-from collage_dsl.language.reasoning.domain import COUNT, NATURAL, is_infinite
-from collage_dsl.language.reasoning.facts import Facts
+from collage_dsl.language.reasoning.values.domain import COUNT, NATURAL, is_infinite
+from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.language.write.graph_printer import format_graph
 from collage_dsl.rules.condition import DimAt, Value
 from collage_dsl.rules.matcher import matches

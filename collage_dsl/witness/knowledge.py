@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from collage_dsl.language.reasoning.assuming import assume
-from collage_dsl.language.reasoning.domain import Values
-from collage_dsl.language.reasoning.exclusion import begin, related
-from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.list_relations import lists_of
-from collage_dsl.language.reasoning.premises import ALL_RELATIONS
-from collage_dsl.language.reasoning.relations import Claim, claims
-from collage_dsl.language.reasoning.required_calls import Called, required_calls
-from collage_dsl.language.reasoning.terms import renamed
+from collage_dsl.language.reasoning.claims.list_relations import lists_of
+from collage_dsl.language.reasoning.claims.relations import Claim, claims
+from collage_dsl.language.reasoning.claims.required_calls import Called, required_calls
+from collage_dsl.language.reasoning.conclusions.exclusion import begin, related
+from collage_dsl.language.reasoning.conclusions.premises import ALL_RELATIONS
+from collage_dsl.language.reasoning.values.assuming import assume
+from collage_dsl.language.reasoning.values.domain import Values
+from collage_dsl.language.reasoning.values.facts import Facts
+from collage_dsl.language.reasoning.values.terms import renamed
 from collage_dsl.rules.condition import (
     All,
     And,

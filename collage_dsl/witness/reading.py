@@ -6,7 +6,7 @@ from functools import cache
 
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import CALL_TIR, Operator, is_commutative, operators
-from collage_dsl.language.reasoning.premises import what_is_said
+from collage_dsl.language.reasoning.conclusions.premises import what_is_said
 from collage_dsl.rules.flattening import together
 from collage_dsl.rules.parts import in_chain
 from collage_dsl.rules.pattern import (

@@ -6,10 +6,10 @@ from random import Random
 
 from collage_dsl.graph import Attribute, Node, TensorType
 from collage_dsl.graph.types import short_dtype
-from collage_dsl.language.reasoning.domain import FALSE, Number, Values, one_of
-from collage_dsl.language.reasoning.facts import Facts
-from collage_dsl.language.reasoning.knowing import know
-from collage_dsl.language.reasoning.terms import Term
+from collage_dsl.language.reasoning.values.domain import FALSE, Number, Values, one_of
+from collage_dsl.language.reasoning.values.facts import Facts
+from collage_dsl.language.reasoning.values.knowing import know
+from collage_dsl.language.reasoning.values.terms import Term
 from collage_dsl.rules.condition import Attr, DimAt, Dtype, Given, Has, Rank, Value
 from collage_dsl.rules.evaluation import evaluate
 from collage_dsl.rules.pattern import FieldOf

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from math import inf
 
 from collage_dsl.graph.types import dtype_names
-from collage_dsl.language.reasoning.domain import Values, is_infinite
+from collage_dsl.language.reasoning.values.domain import Values, is_infinite
 from collage_dsl.rules.condition import DimAt, Dtype, Rank, Value
 from collage_dsl.witness.state import State
 

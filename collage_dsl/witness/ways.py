@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice, product
 
-from collage_dsl.language.reasoning.terms import without_none
+from collage_dsl.language.reasoning.values.terms import without_none
 from collage_dsl.rules.condition import (
     And,
     Compare,

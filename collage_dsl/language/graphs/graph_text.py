@@ -34,8 +34,8 @@ from collage_dsl.language.inference.infer import infer
 from collage_dsl.language.inference.shapes import Call, MismatchError
 from collage_dsl.language.messages.findings import Findings, count, there_are
 from collage_dsl.language.messages.hints import did_you_mean
-from collage_dsl.language.reasoning.attributes import check_attributes
-from collage_dsl.language.reasoning.calls import check_count, find_operator
+from collage_dsl.language.reasoning.operators.attributes import check_attributes
+from collage_dsl.language.reasoning.operators.calls import check_count, find_operator
 from collage_dsl.language.syntax import ast, graph_ast
 from collage_dsl.language.syntax.graph_tree import GraphBuilder
 from collage_dsl.language.syntax.parser import parse_tree

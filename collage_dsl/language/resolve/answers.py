@@ -6,8 +6,8 @@ from math import inf
 from typing import assert_never
 
 from collage_dsl.graph import Form, Graph, members
-from collage_dsl.language.reasoning.largest import largest
-from collage_dsl.language.reasoning.smallest import smallest
+from collage_dsl.language.reasoning.patterns.largest import largest
+from collage_dsl.language.reasoning.patterns.smallest import smallest
 from collage_dsl.language.resolve.questions import (
     Candidates,
     Expectation,

@@ -5,7 +5,7 @@ from functools import partial
 
 from collage_dsl.graph.operators import Operator
 from collage_dsl.language.messages.findings import Findings
-from collage_dsl.language.reasoning.attribute_values import check_values
+from collage_dsl.language.reasoning.operators.attribute_values import check_values
 from collage_dsl.language.resolve.condition_scope import AttributeScope, Scope
 from collage_dsl.language.resolve.conditions import Checker
 from collage_dsl.language.resolve.pattern_names import Names

@@ -7,7 +7,7 @@ from collage_dsl.graph.operators import Operator
 from collage_dsl.language.messages.advice import truth_meant
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.messages.hints import write
-from collage_dsl.language.reasoning.calls import unknown_attribute
+from collage_dsl.language.reasoning.operators.calls import unknown_attribute
 from collage_dsl.language.resolve.sorts import OF_ATTRIBUTE, Sort, Typed, dtype_of
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import condition as rules

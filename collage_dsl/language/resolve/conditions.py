@@ -6,7 +6,7 @@ from collage_dsl.language.messages.advice import fact_meant, function_meant, met
 from collage_dsl.language.messages.findings import count, listed
 from collage_dsl.language.messages.hints import did_you_mean, write
 from collage_dsl.language.messages.idioms import idiom, some_element
-from collage_dsl.language.reasoning.attribute_values import stored_length
+from collage_dsl.language.reasoning.operators.attribute_values import stored_length
 from collage_dsl.language.resolve.condition_scope import Scope
 from collage_dsl.language.resolve.functions import ARGUMENTS, OF_CONSTANTS, fact_of
 from collage_dsl.language.resolve.lists_of_names import first_name, instead_of_list

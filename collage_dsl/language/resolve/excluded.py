@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator
 from collage_dsl.language.messages.findings import Findings
-from collage_dsl.language.reasoning.forms_in_relax import check_listed
-from collage_dsl.language.reasoning.list_items import check_twice
+from collage_dsl.language.reasoning.findings.forms_in_relax import check_listed
+from collage_dsl.language.reasoning.findings.list_items import check_twice
 from collage_dsl.language.resolve.scope import Member, PatternScope, distinct
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.pattern import Excluded

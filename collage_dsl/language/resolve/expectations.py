@@ -8,14 +8,14 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Form, Graph, SubGraph
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings, count, listed
-from collage_dsl.language.reasoning.effects import absent
-from collage_dsl.language.reasoning.extent import Extent, extent
-from collage_dsl.language.reasoning.in_graph import no_match
-from collage_dsl.language.reasoning.largest import largest
-from collage_dsl.language.reasoning.most_candidates import most_candidates
-from collage_dsl.language.reasoning.most_matches import most_matches
-from collage_dsl.language.reasoning.pattern_shape import with_called
-from collage_dsl.language.reasoning.smallest import smallest
+from collage_dsl.language.reasoning.findings.effects import absent
+from collage_dsl.language.reasoning.patterns.extent import Extent, extent
+from collage_dsl.language.reasoning.patterns.in_graph import no_match
+from collage_dsl.language.reasoning.patterns.largest import largest
+from collage_dsl.language.reasoning.patterns.most_candidates import most_candidates
+from collage_dsl.language.reasoning.patterns.most_matches import most_matches
+from collage_dsl.language.reasoning.patterns.pattern_shape import with_called
+from collage_dsl.language.reasoning.patterns.smallest import smallest
 from collage_dsl.language.resolve.answers import Asked, contradicted, wanted
 from collage_dsl.language.resolve.questions import (
     Candidates,

@@ -11,8 +11,8 @@ from collage_dsl.diagnostics import Diagnostic, Note
 from collage_dsl.language.messages.advice import operator_without_import
 from collage_dsl.language.messages.findings import Findings, count, listed
 from collage_dsl.language.messages.hints import Hint, did_you_mean
-from collage_dsl.language.reasoning.calls import refuse
-from collage_dsl.language.reasoning.pattern_shape import depth, size
+from collage_dsl.language.reasoning.operators.calls import refuse
+from collage_dsl.language.reasoning.patterns.pattern_shape import depth, size
 from collage_dsl.language.resolve.pattern_tables import (
     ALL,
     NoTableError,

@@ -6,7 +6,7 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Toolchain
 from collage_dsl.graph.operators import PACKED_CALLS, without_code
 from collage_dsl.language.messages.findings import Findings, listed
-from collage_dsl.language.reasoning.always import always_called
+from collage_dsl.language.reasoning.patterns.always import always_called
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import DFPattern, FusionRule, OpPredicate, Tagged, sub_rules
 from collage_dsl.source import Span

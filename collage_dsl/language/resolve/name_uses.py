@@ -6,7 +6,7 @@ from dataclasses import replace
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.messages.hints import Hint, write
-from collage_dsl.language.reasoning.pattern_shape import (
+from collage_dsl.language.reasoning.patterns.pattern_shape import (
     always_there,
     calls,
     depth,

@@ -7,10 +7,10 @@ from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language.messages.findings import Findings, count
 from collage_dsl.language.messages.hints import write
-from collage_dsl.language.reasoning.calls import check_count, check_kind_count
-from collage_dsl.language.reasoning.excluded import comes_from
-from collage_dsl.language.reasoning.list_items import check_twice
-from collage_dsl.language.reasoning.operand_order import check_order
+from collage_dsl.language.reasoning.findings.excluded import comes_from
+from collage_dsl.language.reasoning.findings.list_items import check_twice
+from collage_dsl.language.reasoning.findings.operand_order import check_order
+from collage_dsl.language.reasoning.operators.calls import check_count, check_kind_count
 from collage_dsl.language.resolve.brackets import check_attributes
 from collage_dsl.language.resolve.condition_scope import Scope
 from collage_dsl.language.resolve.excluded import named_members

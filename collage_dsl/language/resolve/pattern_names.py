@@ -7,8 +7,8 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language.messages.findings import Findings, there_are
 from collage_dsl.language.messages.hints import did_you_mean
-from collage_dsl.language.reasoning.always import operators_at
-from collage_dsl.language.reasoning.pattern_shape import calls
+from collage_dsl.language.reasoning.patterns.always import operators_at
+from collage_dsl.language.reasoning.patterns.pattern_shape import calls
 from collage_dsl.language.resolve.dimensions import Dimensions
 from collage_dsl.language.resolve.reserved import reserved
 from collage_dsl.language.syntax import ast

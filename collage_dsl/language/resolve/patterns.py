@@ -8,12 +8,12 @@ from collage_dsl.language.messages.advice import (
 )
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.messages.hints import did_you_mean
-from collage_dsl.language.reasoning.absence import can_hold
-from collage_dsl.language.reasoning.attribute_values import check_values
-from collage_dsl.language.reasoning.examination import examine
-from collage_dsl.language.reasoning.forms_in_relax import check_forms
-from collage_dsl.language.reasoning.pattern_shape import always_there
-from collage_dsl.language.reasoning.tuples import check_tuples
+from collage_dsl.language.reasoning.findings.examination import examine
+from collage_dsl.language.reasoning.findings.forms_in_relax import check_forms
+from collage_dsl.language.reasoning.findings.tuples import check_tuples
+from collage_dsl.language.reasoning.operators.attribute_values import check_values
+from collage_dsl.language.reasoning.patterns.absence import can_hold
+from collage_dsl.language.reasoning.patterns.pattern_shape import always_there
 from collage_dsl.language.resolve.conditions import Checker
 from collage_dsl.language.resolve.excluded import excluded_sources
 from collage_dsl.language.resolve.name_uses import check_size, check_uses

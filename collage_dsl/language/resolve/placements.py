@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.messages.hints import did_you_mean
-from collage_dsl.language.reasoning.effects import absent, always_has
-from collage_dsl.language.reasoning.forms_in_relax import check_listed
+from collage_dsl.language.reasoning.findings.effects import absent, always_has
+from collage_dsl.language.reasoning.findings.forms_in_relax import check_listed
 from collage_dsl.language.resolve.scope import PatternScope
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import FusionRule

@@ -7,7 +7,7 @@ from functools import partial
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings
-from collage_dsl.language.reasoning.pattern_shape import calls
+from collage_dsl.language.reasoning.patterns.pattern_shape import calls
 from collage_dsl.language.resolve.reserved import reserved
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import condition as conditions

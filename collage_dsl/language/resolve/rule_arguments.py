@@ -11,9 +11,9 @@ from collage_dsl.graph.types import KINDS
 from collage_dsl.language.messages.advice import kind_meant
 from collage_dsl.language.messages.findings import Findings, count, listed, there_are
 from collage_dsl.language.messages.hints import Hint, did_you_mean, not_imported, write
-from collage_dsl.language.reasoning.calls import refuse
-from collage_dsl.language.reasoning.forms_in_relax import check_listed
-from collage_dsl.language.reasoning.list_items import check_names_twice
+from collage_dsl.language.reasoning.findings.forms_in_relax import check_listed
+from collage_dsl.language.reasoning.findings.list_items import check_names_twice
+from collage_dsl.language.reasoning.operators.calls import refuse
 from collage_dsl.language.resolve.arguments import string, whole_number
 from collage_dsl.language.resolve.compilers import check_compiler
 from collage_dsl.language.resolve.limits import check_limits

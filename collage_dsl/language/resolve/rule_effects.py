@@ -4,18 +4,18 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from collage_dsl.language.messages.findings import Findings
-from collage_dsl.language.reasoning.fitting import check_fit
-from collage_dsl.language.reasoning.growth import check_rule_growth
-from collage_dsl.language.reasoning.joining import (
+from collage_dsl.language.reasoning.findings.fitting import check_fit
+from collage_dsl.language.reasoning.findings.growth import check_rule_growth
+from collage_dsl.language.reasoning.findings.joining import (
     check_growing,
     check_joined,
     check_joining,
     check_siblings,
 )
-from collage_dsl.language.reasoning.limit_places import LimitPlaces
-from collage_dsl.language.reasoning.repeated import check_label, check_repeated
-from collage_dsl.language.reasoning.single_calls import check_needed_limits
-from collage_dsl.language.reasoning.too_small import check_least, check_size
+from collage_dsl.language.reasoning.findings.repeated import check_label, check_repeated
+from collage_dsl.language.reasoning.findings.too_small import check_least, check_size
+from collage_dsl.language.reasoning.patterns.limit_places import LimitPlaces
+from collage_dsl.language.reasoning.patterns.single_calls import check_needed_limits
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import (
     CombineByPrimitives,

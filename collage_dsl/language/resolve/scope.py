@@ -10,10 +10,10 @@ from collage_dsl.graph.operators import Operator
 from collage_dsl.graph.types import KINDS
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.messages.hints import did_you_mean, write
-from collage_dsl.language.reasoning.calls import find_operator, refuse
-from collage_dsl.language.reasoning.exclusion import Effort
-from collage_dsl.language.reasoning.list_items import check_names_twice
-from collage_dsl.language.reasoning.sorts_of_values import Sorts
+from collage_dsl.language.reasoning.conclusions.exclusion import Effort
+from collage_dsl.language.reasoning.findings.list_items import check_names_twice
+from collage_dsl.language.reasoning.findings.sorts_of_values import Sorts
+from collage_dsl.language.reasoning.operators.calls import find_operator, refuse
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import Pattern
 from collage_dsl.rules.predicate import Predicate

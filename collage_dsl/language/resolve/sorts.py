@@ -8,7 +8,7 @@ from collage_dsl.graph.operators import Operator
 from collage_dsl.graph.types import long_dtype, short_dtype
 from collage_dsl.language.messages.advice import without_quotes
 from collage_dsl.language.messages.findings import listed
-from collage_dsl.language.reasoning.attribute_values import PER_AXIS
+from collage_dsl.language.reasoning.operators.attribute_values import PER_AXIS
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import condition as rules
 from collage_dsl.source import Span

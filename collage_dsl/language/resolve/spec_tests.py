@@ -9,7 +9,7 @@ from collage_dsl.language.graphs.checked_types import check_types
 from collage_dsl.language.graphs.graph_text import build_graph
 from collage_dsl.language.messages.findings import Findings, listed, there_are
 from collage_dsl.language.messages.hints import Hint, did_you_mean, write
-from collage_dsl.language.reasoning.list_items import check_twice
+from collage_dsl.language.reasoning.findings.list_items import check_twice
 from collage_dsl.language.resolve.answers import Asked
 from collage_dsl.language.resolve.arguments import bind, whole_number
 from collage_dsl.language.resolve.expectations import check_expectations

@@ -8,14 +8,14 @@ from collage_dsl.graph import Measuring, Option, Toolchain, Tuning
 from collage_dsl.graph.tuning import TUNED
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.messages.hints import Hint, did_you_mean
-from collage_dsl.language.reasoning.computing import Places, check_computed
-from collage_dsl.language.reasoning.coverage import check_fallback
-from collage_dsl.language.reasoning.effects import check_proposing
-from collage_dsl.language.reasoning.fitting import check_fit
-from collage_dsl.language.reasoning.joining import check_joined, check_merging
-from collage_dsl.language.reasoning.limit_places import LimitPlaces
-from collage_dsl.language.reasoning.single_calls import check_needed_limits
-from collage_dsl.language.reasoning.too_small import check_least
+from collage_dsl.language.reasoning.findings.computing import Places, check_computed
+from collage_dsl.language.reasoning.findings.effects import check_proposing
+from collage_dsl.language.reasoning.findings.fitting import check_fit
+from collage_dsl.language.reasoning.findings.joining import check_joined, check_merging
+from collage_dsl.language.reasoning.findings.too_small import check_least
+from collage_dsl.language.reasoning.patterns.coverage import check_fallback
+from collage_dsl.language.reasoning.patterns.limit_places import LimitPlaces
+from collage_dsl.language.reasoning.patterns.single_calls import check_needed_limits
 from collage_dsl.language.resolve.arguments import named_arguments
 from collage_dsl.language.resolve.compilers import check_compiler, check_libs
 from collage_dsl.language.resolve.libraries import NATIVE, check_code, check_libraries

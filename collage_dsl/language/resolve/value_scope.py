@@ -13,7 +13,7 @@ from collage_dsl.language.messages.advice import (
 )
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.messages.hints import Hint, did_you_mean, write
-from collage_dsl.language.reasoning.calls import unknown_attribute
+from collage_dsl.language.reasoning.operators.calls import unknown_attribute
 from collage_dsl.language.resolve.literal_operands import needed
 from collage_dsl.language.resolve.pattern_names import ANY_NAME, Names
 from collage_dsl.language.resolve.scope import PatternScope

@@ -6,7 +6,7 @@ from typing import assert_never
 from collage_dsl.graph import Measuring
 from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import long_dtype
-from collage_dsl.language.reasoning.pattern_shape import called
+from collage_dsl.language.reasoning.patterns.pattern_shape import called
 from collage_dsl.language.resolve.measuring import duration, percentage
 from collage_dsl.language.resolve.predicates import predicates_of
 from collage_dsl.language.write.quoting import quoted

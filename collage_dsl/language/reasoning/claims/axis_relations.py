@@ -1,0 +1,319 @@
+"""The dimensions along and beside the axes that attributes name, where ranks may be unknown."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial, reduce
+from itertools import pairwise
+from math import inf
+
+from collage_dsl.language.reasoning.claims.list_values import asked_list, is_none
+from collage_dsl.language.reasoning.claims.rank_differences import differ
+from collage_dsl.language.reasoning.claims.rank_relations import REDUCTIONS
+from collage_dsl.language.reasoning.claims.relations import Relation, table
+from collage_dsl.language.reasoning.claims.required_calls import Called
+from collage_dsl.language.reasoning.values.assuming import equate
+from collage_dsl.language.reasoning.values.differences import Difference
+from collage_dsl.language.reasoning.values.domain import Values, between, divided_by, hull, one_of
+from collage_dsl.language.reasoning.values.facts import Facts
+from collage_dsl.language.reasoning.values.knowing import count_elements, multiply
+from collage_dsl.rules.condition import Calculate, Constant, DimAt, Expression, Rank, Size, Value
+
+_SCANS = frozenset({"cumprod", "cumsum"})
+"""Operators whose result has the shape of the operand, if an axis is said."""
+
+
+_MOST_ADDED = 8
+"""More lengths that are not known are not added."""
+
+
+def _reduced_to_one(called: Called, facts: Facts) -> None:
+    if is_none(called, facts, "axis"):
+        for result in called.results.values():
+            facts.narrow(Size(result), one_of((1,)))
+            _ones(facts, result, facts.asked_axes((result,)))
+
+
+def _reduced(called: Called, facts: Facts) -> None:
+    data, axes = called.operands[0], asked_list(called, facts, "axis")
+    keeps = facts.of(called.attribute("keepdims")).only()
+    for result in called.results.values():
+        multiply(facts, data, result)
+    if axes is None or keeps is None:
+        return
+    for result in called.results.values():
+        if keeps:
+            _ones(facts, result, axes)
+            for at in beside(facts, (data, result), axes):
+                facts.equal(DimAt(result, at), DimAt(data, at))
+        else:
+            _without(facts, data, result, axes)
+
+
+def _expanded(called: Called, facts: Facts) -> None:
+    axes = asked_list(called, facts, "axis")
+    if axes is not None:
+        _ones(facts, called.result, axes)
+        _without(facts, called.result, called.operands[0], axes)
+    for at in (0, -1):
+        _new_or_kept(called, facts, at)
+
+
+def _new_or_kept(called: Called, facts: Facts, axis: int) -> None:
+    """A dimension at an end of what `expand_dims` gives is 1, or the one that it takes there."""
+    data, result = DimAt(called.operands[0], axis), DimAt(called.result, axis)
+    rank, _ = facts.of(Rank(called.operands[0])).bounds()
+    if 1 not in facts.of(result) and facts.possible:
+        facts.narrow(Rank(data.of), between(1, inf))
+        facts.equal(result, data)
+    elif rank >= 1:
+        facts.narrow(result, hull((one_of((1,)), facts.of(data))))
+
+
+def _squeezed(called: Called, facts: Facts) -> None:
+    """
+    A number other than 1 stays. A dimension of 1 is taken out if `axis` names it, or is `none`.
+    """
+    data, named = called.operands[0], asked_list(called, facts, "axis")
+    ranks = [facts.of(Rank(name)).only() for name in (data, called.result)]
+    axes = range(ranks[0]) if named is None and isinstance(ranks[0], int) else named
+    if axes is None:
+        return
+    dims = [(axis, facts.of(DimAt(data, axis)).only()) for axis in axes]
+    is_sure = named is not None or is_none(called, facts, "axis")
+    gone = [axis for axis, dim in dims if dim == 1 and is_sure]
+    unsure = [axis for axis, dim in dims if dim in (1, None) and axis not in gone]
+    if len(unsure) < len(dims):
+        differ(facts, data, called.result, len(gone), len(gone) + len(unsure))
+    match ranks:
+        case [int(rank), int(left)] if rank - left == len(gone) + len(unsure):
+            _without(facts, data, called.result, [*gone, *unsure])
+        case [int(rank), int(left)] if rank - left > len(gone):
+            pass
+        case _ if not unsure or None not in ranks:
+            _without(facts, data, called.result, gone)
+
+
+def _ones(facts: Facts, name: str, axes: Iterable[int]) -> None:
+    for axis in axes:
+        facts.narrow(DimAt(name, axis), one_of((1,)))
+
+
+def beside(facts: Facts, names: Sequence[str], axes: Sequence[int]) -> Iterator[int]:
+    """
+    The axes that are none of `axes`, of values of the same rank. If the rank is not known, these
+    are axes that anything was asked of, counted from the end from which all `axes` are counted.
+    """
+    rank = facts.of(Rank(names[0])).only()
+    if isinstance(rank, int):
+        gone = {axis % rank for axis in axes if rank}
+        yield from (at for at in range(rank) if at not in gone)
+    elif end := _end(axes):
+        yield from (at for at in facts.asked_axes(names) if end(at) and at not in axes)
+
+
+def _without(facts: Facts, whole: str, rest: str, axes: Sequence[int]) -> None:
+    """`rest` has the dimensions of `whole` without those along `axes`."""
+    rank = facts.of(Rank(whole)).only()
+    if isinstance(rank, int):
+        left = list(beside(facts, (whole,), axes))
+        pairs = list(enumerate(left))
+    elif end := _end(axes):
+        asked = [at for at in facts.asked_axes((whole,)) if end(at) and at not in axes]
+        asked += [_moved(at, axes) for at in facts.asked_axes((rest,)) if end(at)]
+        pairs = [(_moved_back(at, axes), at) for at in asked]
+    else:
+        return
+    for at, axis in pairs:
+        facts.equal(DimAt(rest, at), DimAt(whole, axis))
+
+
+def _moved(at: int, axes: Sequence[int]) -> int:
+    """The axis of the whole that is the axis `at` without `axes`."""
+    step = 1 if at >= 0 else -1
+    for axis in sorted(set(axes), reverse=step < 0):
+        if (at - axis) * step >= 0:
+            at += step
+    return at
+
+
+def _moved_back(at: int, axes: Sequence[int]) -> int:
+    if at >= 0:
+        return at - sum(axis < at for axis in set(axes))
+    return at + sum(axis > at for axis in set(axes))
+
+
+def _end(axes: Iterable[int]) -> Callable[[int], bool] | None:
+    """Whether an axis is counted from the same end as all `axes`; None if they differ in this."""
+    if all(axis >= 0 for axis in axes):
+        return lambda at: at >= 0
+    if all(axis < 0 for axis in axes):
+        return lambda at: at < 0
+    return None
+
+
+def _beside_axis(called: Called, facts: Facts) -> None:
+    """All dimensions are equal, except those along the axis."""
+    first, *others = (*called.tensors(0), *called.results.values())
+    axis = asked_list(called, facts, "axis")
+    for at in beside(facts, (first, *others), axis) if axis is not None else ():
+        for name in others:
+            facts.equal(DimAt(first, at), DimAt(name, at))
+
+
+def _scanned(called: Called, facts: Facts) -> None:
+    if called.attribute("axis") in facts.known:
+        facts.same_shape(called.operands[0], called.result)
+
+
+def _split(called: Called, facts: Facts) -> None:
+    """
+    Equal sections are as long as the longest, except the last; else the axis is cut there. None is
+    longer than the whole.
+    """
+    data, axis = called.operands[0], asked_list(called, facts, "axis")
+    for name in called.results.values():
+        _at_least_along(facts, data, name, axis)
+    if axis is None:
+        return
+    whole = facts.of(DimAt(data, axis[0])).only()
+    cuts = facts.of(called.attribute("indices_or_sections")).only()
+    if not isinstance(whole, int) or isinstance(cuts, bool):
+        return
+    ends = _ends(whole, cuts)
+    for at, name in called.results.items():
+        if at < len(ends):
+            start = ends[at - 1] if at else 0
+            facts.narrow(DimAt(name, axis[0]), one_of((max(0, ends[at] - start),)))
+
+
+def _ends(whole: int, cuts: Value) -> list[int]:
+    match cuts:
+        case int() if cuts > 0:
+            longest = -(-whole // cuts)
+            return [min(whole, longest * (at + 1)) for at in range(cuts)]
+        case tuple():
+            return [min(whole, end) for end in (*cuts, whole) if isinstance(end, int)]
+        case _:
+            return []
+
+
+def _joined(called: Called, facts: Facts) -> None:
+    """The result of `concat` is as long as its tensors together."""
+    axis = (0,) if is_none(called, facts, "axis") else asked_list(called, facts, "axis")
+    if called.operands[0] not in called.names.tuples:
+        return
+    for name in called.tensors(0):
+        _at_least_along(facts, called.result, name, axis)
+    if axis is None:
+        return
+    whole, parts = DimAt(called.result, axis[0]), [DimAt(n, axis[0]) for n in called.tensors(0)]
+    known = [facts.of(part).only() for part in parts]
+    number = Constant(sum(each for each in known if isinstance(each, int)))
+    left = [part for part, only in zip(parts, known, strict=True) if not isinstance(only, int)]
+    if len(left) <= _MOST_ADDED:
+        equate(facts, whole, _sum(number, map(facts.first, left)))
+
+
+def _sum(number: Expression, terms: Iterable[Expression]) -> Expression:
+    counts = Counter(terms).items()
+    added = (Calculate("*", t, Constant(count)) if count > 1 else t for t, count in counts)
+    return reduce(partial(Calculate, "+"), added, number)
+
+
+def _stacked(called: Called, facts: Facts) -> None:
+    """The result of `stack` has an element along the axis for each of its tensors."""
+    axis = (0,) if is_none(called, facts, "axis") else asked_list(called, facts, "axis")
+    parts = called.names.tuples.get(called.operands[0])
+    if axis is None and parts is not None:
+        axis = _only_axis(facts, called.result, one_of((len(parts),)))
+    if axis is not None and parts is not None:
+        facts.narrow(DimAt(called.result, axis[0]), one_of((len(parts),)))
+        for part in parts:
+            _without(facts, called.result, part, axis)
+
+
+def _only_axis(facts: Facts, name: str, lengths: Values) -> tuple[int, ...] | None:
+    """The only axis with one of these lengths; None if there are several, or no rank is known."""
+    rank = facts.of(Rank(name)).only()
+    if not isinstance(rank, int):
+        return None
+    dims = (facts.of(DimAt(name, at)) for at in range(rank))
+    found = tuple(at for at, dim in enumerate(dims) if not dim.meet(lengths).is_empty)
+    facts.possible &= bool(found)
+    return found if len(found) == 1 else None
+
+
+def _one_hot(called: Called, facts: Facts) -> None:
+    axis, depth = (asked_list(called, facts, name) for name in ("axis", "depth"))
+    if axis is None and depth is not None:
+        axis = _only_axis(facts, called.result, one_of(depth))
+    if axis is None:
+        return
+    if depth is not None:
+        facts.narrow(DimAt(called.result, axis[0]), one_of(depth))
+    _without(facts, called.result, called.operands[0], axis)
+
+
+def _scaled(called: Called, facts: Facts) -> None:
+    """There is one scale, or one for each element along the axis."""
+    data, *scales = called.operands
+    axis = asked_list(called, facts, "axis")
+    listed = [name for name in scales if facts.of(Rank(name)).bounds()[0] >= 1]
+    long = [DimAt(name, 0) for name in listed if 1 not in facts.of(DimAt(name, 0))]
+    if axis is not None:
+        long.append(DimAt(data, axis[0]))
+    for one, other in pairwise(long):
+        facts.equal(one, other)
+
+
+def _grouped(called: Called, facts: Facts) -> None:
+    axis, groups = (asked_list(called, facts, name) for name in ("channel_axis", "num_groups"))
+    if axis is not None and groups is not None and groups[0] > 0:
+        facts.narrow(DimAt(called.operands[0], axis[0]), divided_by(groups[0], 0))
+
+
+def at_least(facts: Facts, larger: DimAt | Size, smaller: DimAt | Size) -> None:
+    facts.narrow(larger, between(facts.of(smaller).bounds()[0], inf))
+    facts.narrow(smaller, between(-inf, facts.of(larger).bounds()[1]))
+    if facts.possible:
+        facts.differ(Difference(facts.first(larger), ">=", facts.first(smaller), 0))
+
+
+def _at_least_along(facts: Facts, larger: str, smaller: str, axes: Sequence[int] | None) -> None:
+    """
+    Add that a value is as long as another one of the same rank, or longer, along some axes, or
+    wherever it is asked if these are not known; and that it has as many elements, or more.
+    """
+    for axis in facts.asked_axes((larger, smaller)) if axes is None else axes:
+        at_least(facts, DimAt(larger, axis), DimAt(smaller, axis))
+    if Size(smaller) in facts.known:
+        count_elements(facts, larger)
+    at_least(facts, Size(larger), Size(smaller))
+
+
+axis_relations = table(
+    (REDUCTIONS, Relation("{op} keeps the dimensions that `axis` does not name", again=_reduced)),
+    (REDUCTIONS, Relation("{op} gives one element, if there is no `axis`", again=_reduced_to_one)),
+    ({"expand_dims"}, Relation("{op} adds dimensions of 1", again=_expanded)),
+    ({"squeeze"}, Relation("{op} takes out dimensions of 1", again=_squeezed)),
+    (_SCANS, Relation("{op} keeps the shape", again=_scanned)),
+    (
+        {"concat", "repeat", "split", "topk"},
+        Relation("{op} keeps the dimensions beside the axis", again=_beside_axis),
+    ),
+    (
+        {"split"},
+        Relation(
+            "{op} gives parts of one size, except the last, or the parts between the indices",
+            again=_split,
+        ),
+    ),
+    ({"concat"}, Relation("{op} gives as much along the axis as it takes", again=_joined)),
+    ({"stack"}, Relation("{op} gives as many along the axis as it takes tensors", again=_stacked)),
+    ({"one_hot"}, Relation("{op} gives `depth` elements along a new axis", again=_one_hot)),
+    (
+        {"dequantize", "quantize"},
+        Relation("{op} takes one scale, or one for each element along the axis", again=_scaled),
+    ),
+    ({"nn.group_norm"}, Relation("{op} takes groups of as many channels each", again=_grouped)),
+)

@@ -1,0 +1,99 @@
+"""Equal dimensions of what fused operators take and give, where ranks are not known."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from math import inf
+
+from collage_dsl.graph.operators import operators
+from collage_dsl.language.inference.lettered import ANY, Lettered, letters_of
+from collage_dsl.language.inference.onnx_fused import LETTERED
+from collage_dsl.language.messages.findings import listed
+from collage_dsl.language.reasoning.claims.relations import Relation
+from collage_dsl.language.reasoning.claims.required_calls import Called
+from collage_dsl.language.reasoning.values.domain import between, one_of
+from collage_dsl.language.reasoning.values.facts import Facts
+from collage_dsl.rules.condition import DimAt, Rank
+
+_BLOCKED = "com.microsoft.MatMulNBits"
+
+
+def lettered_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
+    if len(ops) == 1 and ops[0] in LETTERED:
+        lettered = LETTERED[ops[0]]
+        yield Relation(_says_ranks(ops[0], lettered), once=partial(_rank, lettered))
+        for letter in sorted(set(lettered.operands) - set("?*~. ")):
+            if said := _says_equal(ops[0], lettered, letter):
+                yield Relation(said, again=partial(_equal, lettered, letter))
+    if ops == (_BLOCKED,):
+        yield Relation("{op} takes `K` columns and gives `N`", once=_columns)
+
+
+def _says_ranks(op: str, lettered: Lettered) -> str:
+    words = zip(operators()[op].operands or (), lettered.operands.split(), strict=True)
+    named = [(name, word.removeprefix("?")) for name, word in words if ANY not in word]
+    said = [f"`{name}` of rank {_least(word)}{_or_more(word)}" for name, word in named]
+    return f"{{op}} takes {', '.join(said)}"
+
+
+def _least(word: str) -> int:
+    first, last, _ = letters_of(word)
+    return len(first) + len(last)
+
+
+def _or_more(word: str) -> str:
+    return " or more" if letters_of(word)[2] else ""
+
+
+def _says_equal(op: str, lettered: Lettered, letter: str) -> str:
+    """Words for the operands that have the dimension `letter`; empty if it is only one."""
+    words = zip(operators()[op].operands or (), lettered.operands.split(), strict=True)
+    having = [
+        f"dim({name}, {axis})"
+        for name, word in words
+        for each, axis in _axes(word)
+        if each == letter and not letter.isdecimal()
+    ]
+    if len(having) + lettered.results.count(letter) < 2:
+        return ""
+    return f"{{op}} has equal dimensions {listed(having, 'and')}"
+
+
+def _rank(lettered: Lettered, called: Called, facts: Facts) -> None:
+    for name, word in _words(lettered, called):
+        least = _least(word)
+        facts.narrow(Rank(name), between(least, inf) if _or_more(word) else one_of((least,)))
+
+
+def _equal(lettered: Lettered, letter: str, called: Called, facts: Facts) -> None:
+    dims = [
+        DimAt(name, axis)
+        for name, word in _words(lettered, called)
+        for each, axis in _axes(word)
+        if each == letter
+    ]
+    for one, other in pairwise(dims):
+        facts.equal(one, other)
+
+
+def _words(lettered: Lettered, called: Called) -> Iterator[tuple[str, str]]:
+    """Operands, and a single result, with their words, as far as it is known which they are."""
+    words, results = lettered.operands.split(), lettered.results.split()
+    placements = tuple(lettered.placements(len(called.operands)))
+    known = list(zip(called.operands, zip(*placements, strict=True), strict=False))
+    named = [(name, words[places[0]]) for name, places in known if len(set(places)) == 1]
+    if len(results) == 1:
+        named.append((called.result, results[0]))
+    yield from ((name, word.removeprefix("?")) for name, word in named if ANY not in word)
+
+
+def _axes(word: str) -> Iterator[tuple[str, int]]:
+    """The letters of a word, with axes that are counted from the side where they stand."""
+    first, last, _ = letters_of(word.removeprefix("?"))
+    yield from zip(first, range(len(first)), strict=True)
+    yield from zip(last, range(-len(last), 0), strict=True)
+
+
+def _columns(called: Called, facts: Facts) -> None:
+    facts.equal(DimAt(called.operands[0], -1), called.attribute("K"))
+    facts.equal(DimAt(called.result, -1), called.attribute("N"))

@@ -1,0 +1,1 @@
+"""What follows from the conditions and calls of a pattern together."""

@@ -1,0 +1,1 @@
+"""What is reported about patterns, rules and targets."""

@@ -1,0 +1,1 @@
+"""Operators and their attributes, where a pattern or a graph calls them."""

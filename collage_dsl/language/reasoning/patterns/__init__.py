@@ -1,0 +1,1 @@
+"""The form of patterns: their parts, sizes and calls, and what they match in a known graph."""
