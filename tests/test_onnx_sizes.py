@@ -156,6 +156,44 @@ def test_what_is_not_known_stays_an_onnx_node() -> None:
     assert {"onnx.Slice", "onnx.TopK"} <= operators(graph)
 
 
+# ---- Slices of a dimension with a name ----
+
+
+def slice_to(end: int) -> onnx.ModelProto:
+    """Takes the elements before `end` of `n`, and turns them."""
+    return parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 18]>
+        g (float[n, 1000] x) => (float[1000, k] y)
+        <int64[1] zero = {{0}}, int64[1] last = {{{end}}}> {{
+          r = Relu(x) s = Slice(r, zero, last) e = Exp(s) y = Transpose<perm = [1, 0]>(e)
+        }}"""
+    )
+
+
+def test_the_number_that_tf2onnx_writes_for_the_end_is_the_end() -> None:
+    graph = from_onnx(slice_to(1_000_000_000))
+
+    assert operators(graph) == {"nn.relu", "exp", "permute_dims"}
+
+
+def test_a_slice_from_the_first_element_begins_at_0() -> None:
+    graph = from_onnx(slice_to(5))
+
+    assert "min(0" not in collage.format_graph(graph)
+
+
+def test_a_slice_takes_no_more_memory_than_it_has_elements() -> None:
+    """TVM allocates 3.6e+12 bytes for the largest size that the slice may have."""
+
+    def alone(kernel: CandidateKernel) -> float:
+        return 1e-6 * len(kernel.nodes) ** 2
+
+    made = collage.compile(slice_to(900_000_000), ["native"], cost=alone, race_seconds=0.01)
+    x = np.random.default_rng(0).normal(size=(3, 1000)).astype(np.float32)
+
+    np.testing.assert_allclose(made.run({"x": x})["y"], np.exp(np.maximum(x, 0)).T, rtol=1e-5)
+
+
 # ---- Functions ----
 
 

@@ -15,8 +15,8 @@ from collage_dsl.frontend.errors import CannotConvertError
 from collage_dsl.frontend.onnx_site import Converter, Site, Value, static_dims
 from collage_dsl.frontend.onnx_sizes import Size
 
-_END = (1 << 31) - 1
-"""A slice to here or beyond is one to the end."""
+_END = 1_000_000_000
+"""A slice to here or beyond is one to the end. tf2onnx writes this number for it."""
 
 
 def reshape(site: Site) -> Value | None:
