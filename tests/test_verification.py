@@ -1,5 +1,6 @@
 """What verification sees: wrong kernels that no output of the model shows."""
 
+import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.parser import parse_model
 
 import collage_dsl as collage
 from collage_dsl.backends.base import LibraryBackend
@@ -531,6 +533,32 @@ def test_the_reference_in_float64_is_that_of_onnxruntime(name: str) -> None:
 def cancelling() -> Graph:
     """The mean of numbers is subtracted that are far from 0: little is left."""
     return collage.parse_graph("x: f32[1024]; m = mean(x); y = subtract(x, m); return y;")
+
+
+def test_the_reference_keeps_no_value_longer_than_it_is_used() -> None:
+    """Also not one that only a branch takes, and never an output."""
+    steps = "".join(f"v{n + 1} = Sin (v{n}) " for n in range(1, 40))
+    model = parse_model(
+        f"""<ir_version: 9, opset_import: ["": 18]>
+        g (float[n] x, bool c) => (float[n] v1, float[n] y) {{
+          v1 = Abs (x) {steps}
+          y = If (c) <
+            then_branch = then () => (float[n] a) {{ a = Add (v40, v3) }},
+            else_branch = otherwise () => (float[n] b) {{ b = Neg (v40) }}
+          >
+        }}"""
+    )
+    x = np.linspace(-1, 1, 100_000, dtype=np.float32)
+
+    tracemalloc.start()
+    (found,) = evaluated(model, {"x": x, "c": np.asarray(True)})
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert most < 8 * 8 * x.size
+    right = runner(model)({"x": x, "c": np.asarray(True)})
+    for name, array in found.items():
+        np.testing.assert_allclose(array, right[name], rtol=1e-5)
 
 
 def test_an_error_as_large_as_that_of_onnxruntime_is_allowed() -> None:
