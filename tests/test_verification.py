@@ -548,7 +548,7 @@ def test_the_reference_keeps_no_value_longer_than_it_is_used() -> None:
           >
         }}"""
     )
-    x = np.linspace(-1, 1, 100_000, dtype=np.float32)
+    x = np.linspace(-1, 1, 1_000_000, dtype=np.float32)
 
     tracemalloc.start()
     (found,) = evaluated(model, {"x": x, "c": np.asarray(True)})
