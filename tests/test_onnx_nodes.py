@@ -576,3 +576,46 @@ def test_short_floats_are_quantized_to_16_bits_as_onnxruntime_does() -> None:
     )
 
     assert node_of(collage.from_onnx(quantized), "com.microsoft.QuantizeLinear").is_call
+
+
+def test_sizes_that_are_formulas_go_through_a_kept_node() -> None:
+    """What follows is native. ONNX infers the formula as if it was a name."""
+    made = model(
+        """(float[n,2,8] x, float[1,20,8] w, float[1,20,5] r) => (float[k,1,m,5] y) {
+          h = Concat <axis = 0> (x, x)
+          o = LSTM <hidden_size = 5> (h, w, r)
+          y = Relu (o)
+        }"""
+    )
+    graph = collage.from_onnx(made)
+    compiled = collage.compile(made, ["native", "onnxruntime"], cost=lambda _: 1e-6)
+    inputs = {"x": f32(3, 2, 8), "w": f32(1, 20, 8), "r": f32(1, 20, 5)}
+
+    assert {node.op for node in graph.nodes if node.is_call} == {"concat", "onnx.LSTM", "nn.relu"}
+    assert graph.nodes[graph.outputs[0]].type == TensorType("float32", ("n * 2", 1, 2, 5))
+    np.testing.assert_allclose(
+        compiled.run(inputs)["y"],
+        reference_session(made).run(None, inputs)[0],
+        rtol=1e-5,
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize(
+    ("attribute", "bins"), [("", 9), ("<onesided=1>", 9), ("<onesided=0>", 16)]
+)
+def test_what_follows_a_short_time_fourier_transform_is_native(attribute: str, bins: int) -> None:
+    made = model(
+        f"""(float[2,128,1] x) => (float[2,a,b,2] z) {{
+          y = STFT {attribute} (x, step, window)
+          z = Mul (y, y)
+        }}""",
+        step=np.array(8),
+        window=np.hanning(16).astype(np.float32),
+    )
+    graph = collage.from_onnx(made)
+    (right,) = reference_session(made).run(None, {"x": f32(2, 128, 1)})
+
+    assert [node.op for node in graph.nodes if node.is_call] == ["onnx.STFT", "multiply"]
+    assert right.shape == (2, 15, bins, 2)
+    assert graph.nodes[graph.outputs[0]].type == TensorType("float32", right.shape)

@@ -575,6 +575,18 @@ def test_an_error_as_large_as_that_of_onnxruntime_is_allowed() -> None:
     assert error > allowed
 
 
+def test_numbers_of_which_rounding_decides_all_digits_may_differ_by_any_number() -> None:
+    """As what a Gaussian process gives in float32, whose weights of 1e6 cancel out."""
+    right, found = np.ones(3, np.float32), np.full(3, 50, np.float32)
+
+    error, allowed = compared(found, right, lambda: [np.full(3, -1.5, np.float32)])
+    assert error <= allowed
+    error, allowed = compared(found, right, lambda: [np.full(3, 1.5, np.float32)])
+    assert error > allowed
+    error, allowed = compared(found * np.nan, right, lambda: [np.full(3, -1.5, np.float32)])
+    assert error > allowed
+
+
 def test_integers_that_rounding_decides_do_not_count() -> None:
     right, other = np.array([1, 2, 3]), np.array([1, 2, 4])
 

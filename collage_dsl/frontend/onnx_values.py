@@ -1,7 +1,7 @@
 """The values of an ONNX model as far as it has been converted."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -220,11 +220,12 @@ class Values:
         assert isinstance(type_, TensorType)
         return onnx_type(type_)
 
-    def relax_type(self, type_: onnx.TypeProto) -> Any:
-        """The Relax type of values of an ONNX type."""
+    def relax_type(self, type_: onnx.TypeProto, formulas: Collection[str] = ()) -> Any:
+        """The Relax type of values of an ONNX type, of which some dimensions may be `formulas`."""
         if not dtype_of(type_):
             return relax.ObjectType()
-        return relax_type(tensor_type(type_, self.symbols.keys()), self.symbols)
+        known = self.symbols.keys() | formulas
+        return relax_type(tensor_type(type_, known), self.symbols)
 
     def tensor(self, expr: Any) -> Any:
         """A shape, or one size of it, as a tensor, for operators that do not take these."""
