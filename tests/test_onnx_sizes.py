@@ -156,6 +156,22 @@ def test_what_is_not_known_stays_an_onnx_node() -> None:
     assert {"onnx.Slice", "onnx.TopK"} <= operators(graph)
 
 
+@pytest.mark.parametrize("name", ["?", "-1", "None", ""])
+def test_a_sign_for_a_dimension_that_is_not_known_is_no_name(name: str) -> None:
+    """Exporters of Paddle write `?` for each of them."""
+    made = parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[n, m] x) => (float[n, m] y) {'
+        "y = Relu (x) }"
+    )
+    for value in (made.graph.input[0], made.graph.output[0]):
+        for dim in value.type.tensor_type.shape.dim:
+            dim.dim_param = name
+    compiled = collage.compile(made, ["native"], cost=lambda _: 1e-6, race_seconds=0.01)
+    x = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
+
+    assert compiled.run({"x": x})["y"].shape == (2, 3)
+
+
 # ---- Slices of a dimension with a name ----
 
 
