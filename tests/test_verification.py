@@ -727,3 +727,37 @@ def test_members_of_a_graph_are_in_the_order_of_its_inputs() -> None:
     names = [graph.nodes[index].name for index in members(graph.parameters)]
 
     assert names == list(draws()["usual"].inputs)
+
+
+def of_eight(height: int) -> onnx.ModelProto:
+    """Runs for images of which the sides are multiples of 8, lower than `height`."""
+    return parse_model(
+        f"""<ir_version: 9, opset_import: ["": 18]> g (float[h, w] x) => (float[h, w] y)
+        <int64[3] parts = {{-1, 8, 8}}, int64[1] none = {{7}}> {{
+          s = Shape (x)
+          zero = Constant <value_int = 0> ()
+          most = Constant <value_int = {height}> ()
+          size = Gather (s, zero)
+          small = Less (size, most)
+          u = If (small) <
+            then_branch = then () => (float[p, 8, 8] a) {{ a = Reshape (x, parts) }},
+            else_branch = otherwise () => (float[7] b) {{ b = Reshape (x, none) }}
+          >
+          r = Relu (u)
+          y = Reshape (r, s)
+        }}"""
+    )
+
+
+def test_inputs_are_drawn_of_sizes_for_which_the_model_runs() -> None:
+    made = collage.compile(of_eight(64), ["native", "onnxruntime"], cost=lambda _: 1e-6)
+    x = np.random.default_rng(0).normal(size=(8, 16)).astype(np.float32)
+
+    np.testing.assert_array_equal(made.run({"x": x})["y"], np.maximum(x, 0))
+
+
+def test_a_model_that_runs_on_no_random_inputs_needs_real_ones() -> None:
+    with pytest.raises(VerificationError) as caught:
+        collage.compile(of_eight(5), ["onnxruntime"], cost=lambda _: 1e-6)
+
+    assert "give inputs that the model accepts, with the argument `inputs`" in str(caught.value)

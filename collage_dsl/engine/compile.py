@@ -21,14 +21,13 @@ from collage_dsl.engine.refine import Method, Refiner, Refining
 from collage_dsl.engine.sizes import Part, WantedSizes, parts_of
 from collage_dsl.engine.steps import is_of_all_targets, solver
 from collage_dsl.engine.tune import TuningOptions, Watch
-from collage_dsl.engine.verified import check_drawn, verified
+from collage_dsl.engine.verified import drawn, verified
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import Toolchain
 from collage_dsl.measuring.counts import Counts
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.saving import PLAN, REPORT, save
-from collage_dsl.realization.verify import runner
 from collage_dsl.report.documents import (
     CompileDocument,
     ContenderDocument,
@@ -193,9 +192,7 @@ def compile_model(
         backend_of(spec.target).prepare()
     watch("import", Counts())
     parts = parts_of(model, shapes, sizes or {}, inputs)
-    for part in parts:
-        check_drawn(part)
-        runner(model, part.shapes)  # refuse now what could not be verified at the end
+    parts = [drawn(model, part) for part in parts]  # Refuses what could not be verified at the end.
     home = specs[0].target
     if lock is not None:
         with building_from_lock():

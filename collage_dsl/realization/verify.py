@@ -128,7 +128,8 @@ def failed(verification: Verification, reference: str = ONNXRUNTIME) -> Verifica
     return VerificationError("\n".join(lines), verification)
 
 
-def _refused(draw: Draw, error: Exception, reference: str) -> str:
+def refused(draw: Draw, error: Exception, reference: str) -> str:
+    """The message of an error that `reference` gives for a draw of inputs."""
     reason = " ".join(str(error).split())
     if draw.name == GIVEN:
         return f"{reference} does not run the model on the given inputs: {reason}"
@@ -343,7 +344,7 @@ class _Verifier:
             expected = self.expected(draw.inputs)
         except REFUSALS as error:
             if draw.is_usual:
-                raise VerificationError(_refused(draw, error, self.reference)) from error
+                raise VerificationError(refused(draw, error, self.reference)) from error
             return None
         self.is_finite |= any(map(_says_something, expected.values()))
         return expected
