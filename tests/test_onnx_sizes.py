@@ -172,6 +172,25 @@ def test_a_sign_for_a_dimension_that_is_not_known_is_no_name(name: str) -> None:
     assert compiled.run({"x": x})["y"].shape == (2, 3)
 
 
+@pytest.mark.parametrize("target", ["native", "onnxruntime"])
+def test_whether_a_size_is_a_number_is_found_as_the_model_runs(target: str) -> None:
+    """TVM's importer says that `n` is not 1, since it is written otherwise."""
+    made = parse_model(
+        """<ir_version: 10, opset_import: ["" : 18]>
+        g (float[n, s] x) => (bool[2] y, bool[1] z, float[a, b] w) {
+          sizes = Constant <value_ints = [1, 3]> () zero = Constant <value_ints = [0]> ()
+          one = Constant <value_ints = [1]> () sh = Shape (x) first = Gather (sh, zero)
+          y = Equal (sh, sizes) z = Equal (first, one) w = Relu (x)
+        }"""
+    )
+    compiled = collage.compile(made, [target], cost=lambda _: 1e-6, race_seconds=0.01)
+
+    for n, s in ((1, 3), (2, 3), (1, 2)):
+        found = compiled.run({"x": np.zeros((n, s), np.float32)})
+        assert found["y"].tolist() == [n == 1, s == 3]
+        assert found["z"].tolist() == [n == 1]
+
+
 # ---- Slices of a dimension with a name ----
 
 
