@@ -619,3 +619,27 @@ def test_what_follows_a_short_time_fourier_transform_is_native(attribute: str, b
     assert [node.op for node in graph.nodes if node.is_call] == ["onnx.STFT", "multiply"]
     assert right.shape == (2, 15, bins, 2)
     assert graph.nodes[graph.outputs[0]].type == TensorType("float32", right.shape)
+
+
+def test_texts_of_any_number_are_encoded_beside_numbers() -> None:
+    """As pipelines of scikit-learn do. ONNX makes up a name for the number of texts."""
+    made = model(
+        """(string[a,1] x, float[n,1] y) => (float[b,4] z) {
+          zero = Constant <value_ints = [0]> ()
+          column = Gather <axis = 1> (x, zero)
+          encoded = ai.onnx.ml.OneHotEncoder <cats_strings = ["a", "b", "c"]> (column)
+          to = Constant <value_ints = [-1, 3]> ()
+          flat = Reshape (encoded, to)
+          z = Concat <axis = 1> (flat, y)
+        }"""
+    )
+    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    made.graph.input[0].type.tensor_type.shape.dim[0].Clear()
+    inputs = {"x": np.array([["a"], ["c"]], object), "y": f32(2, 1)}
+    compiled = collage.compile(
+        made, ["native", "onnxruntime"], cost=lambda _: 1e-6, inputs=inputs, race_seconds=0.01
+    )
+
+    found = compiled.run(inputs)["z"]
+
+    np.testing.assert_array_equal(found, reference_session(made).run(None, inputs)[0])

@@ -420,7 +420,8 @@ class _Importer(Values):
             self.convert_graph(body, found.results)
             return
         operands = [self.tensor(self.expr(name)) for name in found.operands]
-        formulas = {size for name in found.operands for size in sizes_in(self.onnx_type(name))}
+        tensors = [name for name in found.operands if name not in self.objects]
+        formulas = {size for name in tensors for size in sizes_in(self.onnx_type(name))}
         types = [self.relax_type(each, formulas) for each in found.types]
         type_ = types[0] if len(types) == 1 else relax.TupleType(types)
         made = self.builder.emit(onnx_call(found.node, operands, type_))
