@@ -643,3 +643,20 @@ def test_texts_of_any_number_are_encoded_beside_numbers() -> None:
     found = compiled.run(inputs)["z"]
 
     np.testing.assert_array_equal(found, reference_session(made).run(None, inputs)[0])
+
+
+def test_a_name_that_inference_makes_up_is_not_that_of_an_input() -> None:
+    """tf2onnx writes such names into models."""
+    made = model(
+        """(float[unk__0,3] x, float[m] v) => (float[unk__0,3] z, float[k] y) {
+          z = Abs (x)
+          u = Unique (v)
+          y = Relu (u)
+        }"""
+    )
+    graph = collage.from_onnx(made)
+
+    types = {node.name: node.type for node in graph.nodes}
+
+    assert types["y"] == TensorType("float32", ("?",))
+    assert types["z"] == TensorType("float32", ("unk__0", 3))
