@@ -185,6 +185,9 @@ def compile_model(
         raise ValueError("what is frozen cannot be refined: give `frozen` or `refine`")
     solver(strategy)  # Refuse now a strategy that does not exist.
     lock = Lock.load(frozen) if isinstance(frozen, str | Path) else frozen
+    if not isinstance(lock, Lock | None):
+        said = "must be a path or a Lock"
+        raise TypeError(f"`frozen` of `compile` {said}, not {type(frozen).__name__}")
     check_names(specs)
     _check_options(plans, refine, budget, race_seconds)
     backend_of = backends_of(specs, backends)
