@@ -7,10 +7,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx.parser import parse_model
+from tvm import tirx
 
 import collage_dsl as collage
+from collage_dsl.frontend.dims import dim_of, expr_of
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph
+from collage_dsl.graph.sizes import size_of
 from collage_dsl.realization.signature import ExecutableError
 from collage_dsl.realization.verify import run_onnx
 
@@ -189,6 +192,17 @@ def test_whether_a_size_is_a_number_is_found_as_the_model_runs(target: str) -> N
         found = compiled.run({"x": np.zeros((n, s), np.float32)})
         assert found["y"].tolist() == [n == 1, s == 3]
         assert found["z"].tolist() == [n == 1]
+
+
+def test_a_formula_may_have_a_number_below_0() -> None:
+    """As `max(n // 2, -1)`, which convolutions in a row make."""
+    symbols = {"n": tirx.Var("n", "int64")}
+
+    formula = tirx.max(symbols["n"] // 2 - 3, tirx.IntImm("int64", -1)) + 1
+
+    assert size_of(dim_of(formula), {"n": 2}) == 0
+    assert dim_of(expr_of(dim_of(formula), symbols)) == dim_of(formula)
+    assert symbols.keys() == {"n"}
 
 
 # ---- Slices of a dimension with a name ----
