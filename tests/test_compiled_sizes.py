@@ -254,8 +254,8 @@ def test_a_wrong_shape_names_the_input(compiled: collage.Compiled) -> None:
     ("sizes", "said"),
     [
         ({"k": (1,)}, "no input has a dimension `k`; those with names are `n`, `w`"),
-        ({"n": ()}, "the sizes of `n` are numbers from 1"),
-        ({"n": (0, 1)}, "the sizes of `n` are numbers from 1"),
+        ({"n": ()}, "the sizes of `n` are numbers from 0"),
+        ({"n": (-1, 1)}, "the sizes of `n` are numbers from 0"),
         ({"n": range(1, 66)}, "65 combinations of sizes are asked for; at most 64 may be"),
     ],
 )
@@ -281,3 +281,33 @@ def test_the_commands_take_sizes(tmp_path: Path) -> None:
     assert "no input has a dimension `w`; those with names are `n`" in refused.err
     twice = command("compile", tmp_path / "net.onnx", *options, "--sizes", "n=2", "--sizes", "n=3")
     assert "the sizes of `n` are given twice" in twice.err
+
+
+@pytest.mark.parametrize("target", ["native", "onnxruntime"])
+def test_a_decoder_runs_with_an_empty_cache_too(target: str, tmp_path: Path) -> None:
+    model = parse_model(
+        """<ir_version: 9, opset_import: ["": 17]>
+        g (float[n,4] x, float[p,4] past) => (float[n,4] y, float[q,4] now) {
+          now = Concat <axis = 0> (past, x)
+          t = Transpose <perm = [1, 0]> (now)
+          s = MatMul (x, t)
+          w = Softmax (s)
+          y = MatMul (w, now)
+        }"""
+    )
+    made = collage.compile(
+        model, [target], cost=lambda _: 1e-6, race_seconds=0.01, sizes={"p": (0,)}
+    )
+    made.save(tmp_path / "out")
+    loaded = collage.load_executable(tmp_path / "out")
+    generator = np.random.default_rng(0)
+    past = np.zeros((0, 4), np.float32)
+
+    for n in (3, 1, 1):
+        x = generator.normal(size=(n, 4)).astype(np.float32)
+        right = run_onnx(model, {"x": x, "past": past})
+        for executable in (made, loaded):
+            found = executable.run({"x": x, "past": past})
+            np.testing.assert_allclose(found["y"], right["y"], rtol=1e-5, atol=1e-6)
+        past = found["now"]
+    assert past.shape == (5, 4)

@@ -326,6 +326,26 @@ def test_what_runs_rarely_finds_nothing_in_the_cache(
         assert times == pytest.approx([2.0] * len(times))
 
 
+def test_what_takes_longer_than_all_the_time_there_is_runs_twice(machine: Machine) -> None:
+    runs = [0, 0, 0]
+
+    def call(place: int, *seconds: float) -> Callable[[], object]:
+        def made() -> None:
+            machine.run(seconds[min(runs[place], len(seconds) - 1)])
+            runs[place] += 1
+
+        return made
+
+    calls = [call(0, 1.0), call(1, 70.0), call(2, 70.0, 1.0)]
+
+    fast, slow, slow_at_first = interleaved(calls, 1, budget=50)
+
+    assert slow == pytest.approx([70.0] * 2)
+    assert runs[1] == 2
+    assert fast == pytest.approx([1.0] * len(fast))
+    assert slow_at_first == pytest.approx([1.0] * len(fast))
+
+
 def test_the_reference_takes_some_time() -> None:
     assert 0 < pace.reference() < inf
 

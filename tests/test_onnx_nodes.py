@@ -576,3 +576,87 @@ def test_short_floats_are_quantized_to_16_bits_as_onnxruntime_does() -> None:
     )
 
     assert node_of(collage.from_onnx(quantized), "com.microsoft.QuantizeLinear").is_call
+
+
+def test_sizes_that_are_formulas_go_through_a_kept_node() -> None:
+    """What follows is native. ONNX infers the formula as if it was a name."""
+    made = model(
+        """(float[n,2,8] x, float[1,20,8] w, float[1,20,5] r) => (float[k,1,m,5] y) {
+          h = Concat <axis = 0> (x, x)
+          o = LSTM <hidden_size = 5> (h, w, r)
+          y = Relu (o)
+        }"""
+    )
+    graph = collage.from_onnx(made)
+    compiled = collage.compile(made, ["native", "onnxruntime"], cost=lambda _: 1e-6)
+    inputs = {"x": f32(3, 2, 8), "w": f32(1, 20, 8), "r": f32(1, 20, 5)}
+
+    assert {node.op for node in graph.nodes if node.is_call} == {"concat", "onnx.LSTM", "nn.relu"}
+    assert graph.nodes[graph.outputs[0]].type == TensorType("float32", ("n * 2", 1, 2, 5))
+    np.testing.assert_allclose(
+        compiled.run(inputs)["y"],
+        reference_session(made).run(None, inputs)[0],
+        rtol=1e-5,
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize(
+    ("attribute", "bins"), [("", 9), ("<onesided=1>", 9), ("<onesided=0>", 16)]
+)
+def test_what_follows_a_short_time_fourier_transform_is_native(attribute: str, bins: int) -> None:
+    made = model(
+        f"""(float[2,128,1] x) => (float[2,a,b,2] z) {{
+          y = STFT {attribute} (x, step, window)
+          z = Mul (y, y)
+        }}""",
+        step=np.array(8),
+        window=np.hanning(16).astype(np.float32),
+    )
+    graph = collage.from_onnx(made)
+    (right,) = reference_session(made).run(None, {"x": f32(2, 128, 1)})
+
+    assert [node.op for node in graph.nodes if node.is_call] == ["onnx.STFT", "multiply"]
+    assert right.shape == (2, 15, bins, 2)
+    assert graph.nodes[graph.outputs[0]].type == TensorType("float32", right.shape)
+
+
+def test_texts_of_any_number_are_encoded_beside_numbers() -> None:
+    """As pipelines of scikit-learn do. ONNX makes up a name for the number of texts."""
+    made = model(
+        """(string[a,1] x, float[n,1] y) => (float[b,4] z) {
+          zero = Constant <value_ints = [0]> ()
+          column = Gather <axis = 1> (x, zero)
+          encoded = ai.onnx.ml.OneHotEncoder <cats_strings = ["a", "b", "c"]> (column)
+          to = Constant <value_ints = [-1, 3]> ()
+          flat = Reshape (encoded, to)
+          z = Concat <axis = 1> (flat, y)
+        }"""
+    )
+    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    made.graph.input[0].type.tensor_type.shape.dim[0].Clear()
+    inputs = {"x": np.array([["a"], ["c"]], object), "y": f32(2, 1)}
+    compiled = collage.compile(
+        made, ["native", "onnxruntime"], cost=lambda _: 1e-6, inputs=inputs, race_seconds=0.01
+    )
+
+    found = compiled.run(inputs)["z"]
+
+    np.testing.assert_array_equal(found, reference_session(made).run(None, inputs)[0])
+
+
+def test_a_name_that_inference_makes_up_is_not_that_of_an_input() -> None:
+    """tf2onnx writes such names into models."""
+    made = model(
+        """(float[unk__0,3] x, float[m] v) => (float[unk__0,3] z, float[k] y) {
+          z = Abs (x)
+          u = Unique (v)
+          y = Relu (u)
+        }"""
+    )
+    graph = collage.from_onnx(made)
+
+    types = {node.name: node.type for node in graph.nodes}
+
+    assert types["y"] == TensorType("float32", ("?",))
+    assert types["z"] == TensorType("float32", ("unk__0", 3))

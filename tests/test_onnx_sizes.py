@@ -7,10 +7,13 @@ import numpy as np
 import onnx
 import pytest
 from onnx.parser import parse_model
+from tvm import tirx
 
 import collage_dsl as collage
+from collage_dsl.frontend.dims import dim_of, expr_of
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph
+from collage_dsl.graph.sizes import size_of
 from collage_dsl.realization.signature import ExecutableError
 from tests.reference import run_onnx
 
@@ -154,6 +157,90 @@ def test_what_is_not_known_stays_an_onnx_node() -> None:
     graph = from_onnx(made)
 
     assert {"onnx.Slice", "onnx.TopK"} <= operators(graph)
+
+
+@pytest.mark.parametrize("name", ["?", "-1", "None", ""])
+def test_a_sign_for_a_dimension_that_is_not_known_is_no_name(name: str) -> None:
+    """Exporters of Paddle write `?` for each of them."""
+    made = parse_model(
+        '<ir_version: 10, opset_import: ["" : 18]> g (float[n, m] x) => (float[n, m] y) {'
+        "y = Relu (x) }"
+    )
+    for value in (made.graph.input[0], made.graph.output[0]):
+        for dim in value.type.tensor_type.shape.dim:
+            dim.dim_param = name
+    compiled = collage.compile(made, ["native"], cost=lambda _: 1e-6, race_seconds=0.01)
+    x = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
+
+    assert compiled.run({"x": x})["y"].shape == (2, 3)
+
+
+@pytest.mark.parametrize("target", ["native", "onnxruntime"])
+def test_whether_a_size_is_a_number_is_found_as_the_model_runs(target: str) -> None:
+    """TVM's importer says that `n` is not 1, since it is written otherwise."""
+    made = parse_model(
+        """<ir_version: 10, opset_import: ["" : 18]>
+        g (float[n, s] x) => (bool[2] y, bool[1] z, float[a, b] w) {
+          sizes = Constant <value_ints = [1, 3]> () zero = Constant <value_ints = [0]> ()
+          one = Constant <value_ints = [1]> () sh = Shape (x) first = Gather (sh, zero)
+          y = Equal (sh, sizes) z = Equal (first, one) w = Relu (x)
+        }"""
+    )
+    compiled = collage.compile(made, [target], cost=lambda _: 1e-6, race_seconds=0.01)
+
+    for n, s in ((1, 3), (2, 3), (1, 2)):
+        found = compiled.run({"x": np.zeros((n, s), np.float32)})
+        assert found["y"].tolist() == [n == 1, s == 3]
+        assert found["z"].tolist() == [n == 1]
+
+
+def test_a_formula_may_have_a_number_below_0() -> None:
+    """As `max(n // 2, -1)`, which convolutions in a row make."""
+    symbols = {"n": tirx.Var("n", "int64")}
+
+    formula = tirx.max(symbols["n"] // 2 - 3, tirx.IntImm("int64", -1)) + 1
+
+    assert size_of(dim_of(formula), {"n": 2}) == 0
+    assert dim_of(expr_of(dim_of(formula), symbols)) == dim_of(formula)
+    assert symbols.keys() == {"n"}
+
+
+# ---- Slices of a dimension with a name ----
+
+
+def slice_to(end: int) -> onnx.ModelProto:
+    """Takes the elements before `end` of `n`, and turns them."""
+    return parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 18]>
+        g (float[n, 1000] x) => (float[1000, k] y)
+        <int64[1] zero = {{0}}, int64[1] last = {{{end}}}> {{
+          r = Relu(x) s = Slice(r, zero, last) e = Exp(s) y = Transpose<perm = [1, 0]>(e)
+        }}"""
+    )
+
+
+def test_the_number_that_tf2onnx_writes_for_the_end_is_the_end() -> None:
+    graph = from_onnx(slice_to(1_000_000_000))
+
+    assert operators(graph) == {"nn.relu", "exp", "permute_dims"}
+
+
+def test_a_slice_from_the_first_element_begins_at_0() -> None:
+    graph = from_onnx(slice_to(5))
+
+    assert "min(0" not in collage.format_graph(graph)
+
+
+def test_a_slice_takes_no_more_memory_than_it_has_elements() -> None:
+    """TVM allocates 3.6e+12 bytes for the largest size that the slice may have."""
+
+    def alone(kernel: CandidateKernel) -> float:
+        return 1e-6 * len(kernel.nodes) ** 2
+
+    made = collage.compile(slice_to(900_000_000), ["native"], cost=alone, race_seconds=0.01)
+    x = np.random.default_rng(0).normal(size=(3, 1000)).astype(np.float32)
+
+    np.testing.assert_allclose(made.run({"x": x})["y"], np.exp(np.maximum(x, 0)).T, rtol=1e-5)
 
 
 # ---- Functions ----

@@ -1,5 +1,6 @@
 """What verification sees: wrong kernels that no output of the model shows."""
 
+import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.parser import parse_model
 
 import collage_dsl as collage
 from collage_dsl.backends.base import LibraryBackend
@@ -529,6 +531,32 @@ def cancelling() -> Graph:
     return collage.parse_graph("x: f32[1024]; m = mean(x); y = subtract(x, m); return y;")
 
 
+def test_the_reference_keeps_no_value_longer_than_it_is_used() -> None:
+    """Also not one that only a branch takes, and never an output."""
+    steps = "".join(f"v{n + 1} = Sin (v{n}) " for n in range(1, 40))
+    model = parse_model(
+        f"""<ir_version: 9, opset_import: ["": 18]>
+        g (float[n] x, bool c) => (float[n] v1, float[n] y) {{
+          v1 = Abs (x) {steps}
+          y = If (c) <
+            then_branch = then () => (float[n] a) {{ a = Add (v40, v3) }},
+            else_branch = otherwise () => (float[n] b) {{ b = Neg (v40) }}
+          >
+        }}"""
+    )
+    x = np.linspace(-1, 1, 1_000_000, dtype=np.float32)
+
+    tracemalloc.start()
+    (found,) = evaluated(model, {"x": x, "c": np.asarray(True)})
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert most < 8 * 8 * x.size
+    right = runner(model)({"x": x, "c": np.asarray(True)})
+    for name, array in found.items():
+        np.testing.assert_allclose(array, right[name], rtol=1e-5)
+
+
 def test_an_error_as_large_as_that_of_onnxruntime_is_allowed() -> None:
     graph = cancelling()
     x = (1e6 + np.random.default_rng(0).normal(size=1024) / 16).astype(np.float32)
@@ -540,6 +568,18 @@ def test_an_error_as_large_as_that_of_onnxruntime_is_allowed() -> None:
     error, allowed = compared(others[0].astype(np.float32), right, lambda: others)
     assert error <= allowed
     error, allowed = compared(right + 1000 * np.float32(noise), right, lambda: others)
+    assert error > allowed
+
+
+def test_numbers_of_which_rounding_decides_all_digits_may_differ_by_any_number() -> None:
+    """As what a Gaussian process gives in float32, whose weights of 1e6 cancel out."""
+    right, found = np.ones(3, np.float32), np.full(3, 50, np.float32)
+
+    error, allowed = compared(found, right, lambda: [np.full(3, -1.5, np.float32)])
+    assert error <= allowed
+    error, allowed = compared(found, right, lambda: [np.full(3, 1.5, np.float32)])
+    assert error > allowed
+    error, allowed = compared(found * np.nan, right, lambda: [np.full(3, -1.5, np.float32)])
     assert error > allowed
 
 
@@ -683,3 +723,37 @@ def test_members_of_a_graph_are_in_the_order_of_its_inputs() -> None:
     names = [graph.nodes[index].name for index in members(graph.parameters)]
 
     assert names == list(draws()["usual"].inputs)
+
+
+def of_eight(height: int) -> onnx.ModelProto:
+    """Runs for images of which the sides are multiples of 8, lower than `height`."""
+    return parse_model(
+        f"""<ir_version: 9, opset_import: ["": 18]> g (float[h, w] x) => (float[h, w] y)
+        <int64[3] parts = {{-1, 8, 8}}, int64[1] none = {{7}}> {{
+          s = Shape (x)
+          zero = Constant <value_int = 0> ()
+          most = Constant <value_int = {height}> ()
+          size = Gather (s, zero)
+          small = Less (size, most)
+          u = If (small) <
+            then_branch = then () => (float[p, 8, 8] a) {{ a = Reshape (x, parts) }},
+            else_branch = otherwise () => (float[7] b) {{ b = Reshape (x, none) }}
+          >
+          r = Relu (u)
+          y = Reshape (r, s)
+        }}"""
+    )
+
+
+def test_inputs_are_drawn_of_sizes_for_which_the_model_runs() -> None:
+    made = collage.compile(of_eight(64), ["native", "onnxruntime"], cost=lambda _: 1e-6)
+    x = np.random.default_rng(0).normal(size=(8, 16)).astype(np.float32)
+
+    np.testing.assert_array_equal(made.run({"x": x})["y"], np.maximum(x, 0))
+
+
+def test_a_model_that_runs_on_no_random_inputs_needs_real_ones() -> None:
+    with pytest.raises(VerificationError) as caught:
+        collage.compile(of_eight(5), ["onnxruntime"], cost=lambda _: 1e-6)
+
+    assert "give inputs that the model accepts, with the argument `inputs`" in str(caught.value)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from onnx.parser import parse_model
 
 import collage_dsl as collage
 
@@ -26,6 +27,13 @@ def right() -> SimpleNamespace:
     )
 
 
+def compiled(**options: Any) -> collage.Compiled:
+    model = parse_model(
+        '<ir_version: 9, opset_import: ["": 17]> g (float[n] x) => (float[n] y) { y = Relu (x) }'
+    )
+    return collage.compile(model, ["native"], cost=lambda _: 1e-6, **options)
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -37,6 +45,15 @@ def right() -> SimpleNamespace:
         (lambda r: collage.near(r.pattern, r.pattern), "`graph` of `near` must be a Graph"),
         (lambda r: collage.from_relax(Path("m")), "`module` of `from_relax` must be an IRModule"),
         (lambda r: collage.realize(r.graph), "`plan` of `realize` must be a Plan"),
+        (lambda r: collage.to_text("t"), "`spec` of `to_text` must be a FusionSpec"),
+        (lambda r: collage.format_graph("g"), "`graph` of `format_graph` must be a Graph"),
+        (lambda r: collage.example("p"), "`pattern` of `example` must be a Pattern"),
+        (lambda r: compiled(frozen=3), "`frozen` of `compile` must be a path or a Lock"),
+        (lambda r: compiled(sizes=[1]), "`sizes` of `compile` must be a dictionary, such as .*"),
+        (
+            lambda r: compiled(sizes={"n": 4}),
+            "`sizes` of `compile` must have a list or a tuple of sizes for `n`",
+        ),
     ],
 )
 def test_an_argument_of_another_type_is_named(

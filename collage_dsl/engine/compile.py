@@ -21,13 +21,12 @@ from collage_dsl.engine.refine import Method, Refiner, Refining
 from collage_dsl.engine.sizes import Part, WantedSizes, parts_of
 from collage_dsl.engine.steps import is_of_all_targets, solver
 from collage_dsl.engine.tune import TuningOptions, Watch
-from collage_dsl.engine.verified import check_drawn, verified
+from collage_dsl.engine.verified import drawn, verified
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import Toolchain
 from collage_dsl.measuring.counts import Counts
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.realization.executable import ModelExecutable
-from collage_dsl.realization.runners import runner
 from collage_dsl.realization.saving import PLAN, REPORT, save
 from collage_dsl.report.documents import (
     CompileDocument,
@@ -186,6 +185,9 @@ def compile_model(
         raise ValueError("what is frozen cannot be refined: give `frozen` or `refine`")
     solver(strategy)  # Refuse now a strategy that does not exist.
     lock = Lock.load(frozen) if isinstance(frozen, str | Path) else frozen
+    if not isinstance(lock, Lock | None):
+        said = "must be a path or a Lock"
+        raise TypeError(f"`frozen` of `compile` {said}, not {type(frozen).__name__}")
     check_names(specs)
     _check_options(plans, refine, budget, race_seconds)
     backend_of = backends_of(specs, backends)
@@ -193,9 +195,7 @@ def compile_model(
         backend_of(spec.target).prepare()
     watch("import", Counts())
     parts = parts_of(model, shapes, sizes or {}, inputs)
-    for part in parts:
-        check_drawn(part)
-        runner(model, part.shapes)  # refuse now what could not be verified at the end
+    parts = [drawn(model, part) for part in parts]  # Refuses what could not be verified at the end.
     home = specs[0].target
     if lock is not None:
         with building_from_lock():

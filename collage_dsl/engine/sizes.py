@@ -1,6 +1,6 @@
 """The parts of a compilation: a model for any size, and for each of the sizes asked for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -65,11 +65,17 @@ def _combinations(graph: Graph, sizes: WantedSizes) -> list[dict[str, int]]:
         for dim in _dims(graph, index)
         for name in sorted(names_in(dim))
     }
+    if not isinstance(sizes, Mapping):
+        said = 'must be a dictionary, such as {"n": (1, 8)}'
+        raise TypeError(f"`sizes` of `compile` {said}, not {type(sizes).__name__}")
     for name, wanted in sizes.items():
+        if isinstance(wanted, str) or not isinstance(wanted, Collection):
+            said = f"must have a list or a tuple of sizes for `{name}`"
+            raise TypeError(f"`sizes` of `compile` {said}, not {wanted!r}")
         if name not in named:
             raise FrontendError(no_dimension(name, named))
-        if not wanted or min(wanted) < 1:
-            raise FrontendError(f"the sizes of `{name}` are numbers from 1")
+        if not len(wanted) or min(wanted) < 0:
+            raise FrontendError(f"the sizes of `{name}` are numbers from 0")
     count = prod(len(set(wanted)) for wanted in sizes.values())
     if count > _MOST:
         raise FrontendError(f"{count} combinations of sizes are asked for; at most {_MOST} may be")

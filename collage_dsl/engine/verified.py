@@ -1,17 +1,26 @@
 """Verify a compiled model against onnxruntime, and report what was found."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from collage_dsl.engine.sizes import Part
-from collage_dsl.realization.draws import NoDraw, draws_of
+from collage_dsl.frontend.reference import REFUSALS
+from collage_dsl.realization.draws import NoDraw, draws_of, larger_draws
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.partition import KernelCall
 from collage_dsl.realization.runners import exact_runner, reference_name, runner
-from collage_dsl.realization.verification import Finding, Verification, VerificationError, failed
+from collage_dsl.realization.verification import (
+    Finding,
+    Verification,
+    VerificationError,
+    failed,
+    refused_inputs,
+)
 from collage_dsl.realization.verify import verify
 from collage_dsl.report.documents import (
     CandidateDocument,
@@ -23,12 +32,26 @@ from collage_dsl.report.documents import (
 Array = np.ndarray[Any, Any]
 
 
-def check_drawn(part: Part) -> None:
-    """Refuse now a model that could not be run at the end: inputs of which none can be drawn."""
+def drawn(model: Any, part: Part) -> Part:
+    """
+    The part of `model`, with random inputs of larger sizes as the given ones if the model does not
+    run on those of the usual sizes. Raises `VerificationError` if it runs on neither.
+    """
+    run = runner(model, part.shapes)
     try:
-        next(draws_of(part.graph, part.inputs))
+        usual = next(draws_of(part.graph, part.inputs))
     except NoDraw as error:
         raise VerificationError(str(error)) from None
+    try:
+        run(usual.inputs)
+    except REFUSALS as error:
+        if part.inputs is None:
+            for larger in larger_draws(part.graph):
+                with suppress(*REFUSALS):
+                    run(larger.inputs)
+                    return replace(part, inputs=larger.inputs)
+        raise VerificationError(refused_inputs(usual, error, reference_name(model))) from error
+    return part
 
 
 def verified(

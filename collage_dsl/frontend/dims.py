@@ -103,6 +103,8 @@ def _evaluate(tree: ast.expr, symbols: Symbols) -> Any:
     match tree:
         case ast.Constant(value=int() as number):
             return tirx.IntImm("int64", number)
+        case ast.UnaryOp(ast.USub(), ast.Constant(value=int() as number)):
+            return tirx.IntImm("int64", -number)
         case ast.Name(id=name):
             return _symbol(name, symbols)
         case ast.BinOp(left, op, right) if type(op) in _OPERATORS:

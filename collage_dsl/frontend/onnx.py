@@ -60,6 +60,7 @@ from collage_dsl.frontend.onnx_types import (
     dtype_of,
     is_dtype,
     is_foreign,
+    sizes_in,
     type_text,
 )
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of
@@ -419,7 +420,9 @@ class _Importer(Values):
             self.convert_graph(body, found.results)
             return
         operands = [self.tensor(self.expr(name)) for name in found.operands]
-        types = [self.relax_type(each) for each in found.types]
+        tensors = [name for name in found.operands if name not in self.objects]
+        formulas = {size for name in tensors for size in sizes_in(self.onnx_type(name))}
+        types = [self.relax_type(each, formulas) for each in found.types]
         type_ = types[0] if len(types) == 1 else relax.TupleType(types)
         made = self.builder.emit(onnx_call(found.node, operands, type_))
         self.names[made] = (

@@ -26,7 +26,7 @@ _OF_BOTH = frozenset({"DequantizeLinear", "QuantizeLinear"})
 
 _TAKE_SHAPES = frozenset({
     "Reshape", "Resize", "ConstantOfShape", "Gather", "Slice", "Shape", "Expand", "Concat",
-    "Equal", "Where", "Cast", "CastLike", "Squeeze",
+    "Where", "Cast", "CastLike", "Squeeze",
 })  # fmt: skip
 
 

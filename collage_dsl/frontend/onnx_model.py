@@ -184,13 +184,16 @@ def _dims(value: onnx.ValueInfoProto, given: tuple[Dim, ...] | None) -> tuple[Di
 _UNKNOWN = -1
 """What some exporters write for a dimension that they do not know."""
 
+_NO_NAMES = frozenset(("", "?", "-1", "None"))
+"""What they write for its name. Two such dimensions may have different sizes."""
+
 
 def _dim(name: str, place: int, dim: Any) -> Dim:
     if dim.HasField("dim_value") and dim.dim_value >= 0:
         return int(dim.dim_value)
     if dim.HasField("dim_value") and dim.dim_value != _UNKNOWN:
         raise FrontendError(f"the input `{name}` has a dimension of {dim.dim_value}")
-    return str(dim.dim_param) or f"{name}_{place}"
+    return f"{name}_{place}" if dim.dim_param in _NO_NAMES else str(dim.dim_param)
 
 
 def give(name: str, shape: tuple[Dim, ...] = ()) -> str:

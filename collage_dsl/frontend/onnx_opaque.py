@@ -197,12 +197,13 @@ def _inferred(model: bytes) -> tuple[TypeProto, ...]:
     except FrontendError as error:
         said = str(error).replace("refuses the model", "refuses the node")
         raise CannotConvertError(said) from None
+    if (node := loaded.graph.node[0]).op_type == "STFT" and not node.attribute:
+        node.attribute.append(helper.make_attribute("onesided", 1))  # Inference takes it for 0.
     try:
         inferred = onnx.shape_inference.infer_shapes(loaded, data_prop=True)
     except onnx.shape_inference.InferenceError:
         inferred = loaded
     types = tuple(map(_more_known, inferred.graph.output, session.get_outputs()))
-    node = loaded.graph.node[0]
     has_nothing = any(0 in _sizes(value.type) for value in loaded.graph.input)
     is_doubtful = (bool(node.domain) or not has_nothing) and any(
         0 in _sizes(type_) for type_ in types
@@ -213,10 +214,10 @@ def _inferred(model: bytes) -> tuple[TypeProto, ...]:
     return (*types[:right], *map(_of_rank, types[right:]))
 
 
-_RIGHTLY_INFERRED = {"GroupQueryAttention": 1, "STFT": 0}
+_RIGHTLY_INFERRED = {"GroupQueryAttention": 1}
 """
-How many of the first outputs get right sizes by inference, where others do not: to `STFT`, as if
-its result had two sides, and to `GroupQueryAttention`, as if nothing was added to the past.
+How many of the first outputs get right sizes by inference, where others do not: to
+`GroupQueryAttention`, as if nothing was added to the past.
 Inference gives a size of 0 to operators of onnxruntime if that of an operand has a name, and to
 `Attention` if one operand has four dimensions and another three. Of onnxruntime's own `GatherND`,
 not even the rank is right.

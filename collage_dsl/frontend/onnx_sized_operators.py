@@ -15,8 +15,8 @@ from collage_dsl.frontend.errors import CannotConvertError
 from collage_dsl.frontend.onnx_site import Converter, Site, Value, static_dims
 from collage_dsl.frontend.onnx_sizes import Size
 
-_END = (1 << 31) - 1
-"""A slice to here or beyond is one to the end."""
+_END = 1_000_000_000
+"""A slice to here or beyond is one to the end. tf2onnx writes this number for it."""
 
 
 def reshape(site: Site) -> Value | None:
@@ -119,7 +119,7 @@ def sliced(site: Site) -> Value | None:
         if not isinstance(step, int) or step < 1:
             raise CannotConvertError("a slice backwards between sizes that are no numbers")
         dim = dims[axis]
-        first, last = _place(site, start, dim), _place(site, end, dim)
+        first, last = _place(site, start, dim), _place(site, end, dim, is_end=True)
         if _is(first, 0) and step == 1 and arithmetic.is_equal(last, dim):
             continue
         places = relax.op.arange(_expr(first), _expr(last), _expr(step), "int64")
@@ -155,17 +155,28 @@ def _bounds(site: Site, dims: Sequence[Size] | None) -> _Bounds | None:
     return list(zip(named, starts, ends, steps, strict=True))
 
 
-def _place(site: Site, bound: Size, dim: Size) -> Size:
-    """Where a bound is, counted from the first element, between 0 and the last place."""
+def _place(site: Site, bound: Size, dim: Size, *, is_end: bool = False) -> Size:
+    """
+    Where a bound is, counted from the first element, between 0 and the last place. It is a maximum
+    or minimum where the slice may take nothing, which `may_be_empty` looks for.
+    """
     at = site.scope.arithmetic
     if isinstance(bound, int) and bound >= _END:
         return dim
     if at.is_proven(bound < 0):
         bound = at.simple(dim + bound)
-        return bound if at.is_at_least(bound, 0) else at.larger(bound, 0)
-    if at.is_at_least(dim, bound) or not isinstance(bound, int):
+        return bound if at.is_at_least(bound, int(is_end)) else _cut(tirx.max, bound, 0)
+    if not isinstance(bound, int):
         return bound
-    return at.smaller(bound, dim)
+    needed = bound + 1 if bound and not is_end else bound
+    return bound if at.is_at_least(dim, needed) else _cut(tirx.min, bound, dim)
+
+
+def _cut(function: Any, one: Size, other: Size) -> Size:
+    numbers = {tirx.max: max, tirx.min: min}
+    if isinstance(one, int) and isinstance(other, int):
+        return numbers[function](one, other)
+    return function(_expr(one), _expr(other))
 
 
 def _is(size: Size, number: int) -> bool:

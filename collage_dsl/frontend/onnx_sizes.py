@@ -57,7 +57,7 @@ class Arithmetic:
 
     def __init__(self, symbols: Mapping[str, Any]) -> None:
         self.symbols = symbols
-        self.analyzer = sym.Analyzer()
+        self._analyzer = sym.Analyzer()
         self.bound = 0
 
     def computed(
@@ -68,7 +68,6 @@ class Arithmetic:
         given = [each for each in inputs if each is not None]
         if compute is None or len(given) < len(inputs) or not all(map(_is_small, given)):
             return None
-        self.bind()
         try:
             made = compute(self, [_objects(each) for each in given], attributes(node))
         except (IndexError, KeyError, TypeError, ValueError):  # What does not fit is said later.
@@ -87,11 +86,13 @@ class Arithmetic:
         result = Sizes(_array(simple, made.shape), dtype)
         return result if result.known is None else result.known
 
-    def bind(self) -> None:
-        """Tell the analyzer of dimensions that are new."""
+    @property
+    def analyzer(self) -> sym.Analyzer:
+        """TVM's analyzer, which knows the ranges of all dimensions found so far."""
         for symbol in list(self.symbols.values())[self.bound :]:
-            self.analyzer.bind(symbol, tvm.ir.Range(1, _LARGEST))
+            self._analyzer.bind(symbol, tvm.ir.Range(1, _LARGEST))
         self.bound = len(self.symbols)
+        return self._analyzer
 
     def simple(self, size: Size) -> Size:
         if isinstance(size, int | np.integer):

@@ -1,6 +1,6 @@
 """Types of ONNX values: those of tensors of Relax, and all others."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import numpy as np
 import onnx
@@ -39,8 +39,8 @@ def dtype_of(type_: TypeProto) -> str:
 
 def tensor_type(type_: TypeProto, symbols: Collection[str]) -> TensorType:
     """
-    The type of a tensor of Relax. A dimension with a name that is not in `symbols` is not known;
-    one that is not known makes all unknown.
+    The type of a tensor of Relax. A dimension with a name, or a formula, that is not in `symbols`
+    is not known; one that is not known makes all unknown.
     """
     dtype, tensor = dtype_of(type_), type_.tensor_type
     if not tensor.HasField("shape"):
@@ -48,6 +48,11 @@ def tensor_type(type_: TypeProto, symbols: Collection[str]) -> TensorType:
     dims = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim]
     is_known = all(isinstance(dim, int) or dim in symbols for dim in dims)
     return TensorType(dtype, tuple(dims) if is_known else (UNKNOWN,) * len(dims))
+
+
+def sizes_in(type_: TypeProto) -> Iterator[str]:
+    """The names and formulas that are dimensions of a tensor."""
+    return filter(None, (dim.dim_param for dim in type_.tensor_type.shape.dim))
 
 
 def onnx_type(type_: TensorType) -> TypeProto:

@@ -1,7 +1,7 @@
 """The values of an ONNX model as far as it has been converted."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -220,11 +220,15 @@ class Values:
         assert isinstance(type_, TensorType)
         return onnx_type(type_)
 
-    def relax_type(self, type_: onnx.TypeProto) -> Any:
-        """The Relax type of values of an ONNX type."""
+    def relax_type(self, type_: onnx.TypeProto, formulas: Collection[str] = ()) -> Any:
+        """
+        The Relax type of values of an ONNX type, of which some dimensions may be `formulas`: names
+        and formulas in the types of operands. Inference makes up names that others may have too.
+        """
         if not dtype_of(type_):
             return relax.ObjectType()
-        return relax_type(tensor_type(type_, self.symbols.keys()), self.symbols)
+        known = {name for name in self.symbols if not name.startswith(_MADE_UP)} | {*formulas}
+        return relax_type(tensor_type(type_, known), self.symbols)
 
     def tensor(self, expr: Any) -> Any:
         """A shape, or one size of it, as a tensor, for operators that do not take these."""
@@ -307,6 +311,9 @@ class Values:
 
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
+
+_MADE_UP = "unk__"
+"""How the names begin that ONNX's inference gives to sizes. tf2onnx writes them into models."""
 
 
 def _is_operator(call: Any) -> bool:

@@ -157,6 +157,8 @@ def computed(
         match tree:
             case ast.Constant(value=int() as value):
                 return number(value)
+            case ast.UnaryOp(ast.USub(), ast.Constant(value=int() as value)):
+                return number(-value)
             case ast.Name(id=name):
                 return named(name)
             case ast.BinOp(left, sign, right):

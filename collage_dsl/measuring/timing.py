@@ -26,6 +26,9 @@ _RETAKES = 3
 _RETURNS = 4
 """How often a call runs after others before it is timed, until it takes what it takes alone."""
 
+_HOPELESS = 10
+"""A call is not timed further if it takes so many times as long as the fastest."""
+
 _LEAST, _MOST = 5, 200
 """The least and the most runs of calls that run interleaved."""
 
@@ -168,22 +171,44 @@ def interleaved(
     once more before it is timed: the others have used the caches meanwhile. What runs rarely has
     its data in memory. Stops after `budget` seconds, but not before five rounds. Calls that the
     machine began or ended slower than others are left out, if five remain of each.
+
+    A call that takes longer than the budget, and ten times as long as another, runs only twice.
     """
-    for call in calls:
-        call()
-    pace = Pace(inf)
-    every: list[list[tuple[float, float]]] = [[] for _ in calls]
+    hopeless = _hopeless(calls, num_cores, budget)
+    running = [(place, call) for place, call in enumerate(calls) if place not in hopeless]
+    pace, rounds = Pace(inf), 0
+    every: dict[int, list[tuple[float, float]]] = {place: [] for place, _ in running}
     deadline = time.monotonic() + budget
-    while len(every[0]) < _LEAST or (len(every[0]) < _MOST and time.monotonic() < deadline):
-        for call, series in zip(calls, every, strict=True):
+    while rounds < _LEAST or (rounds < _MOST and time.monotonic() < deadline):
+        for place, call in running:
             before = pace.read()
             seconds = undisturbed(call, num_cores, evict if runs == "rarely" else call)
-            series.append((seconds, max(before, pace.read())))
+            every[place].append((seconds, max(before, pace.read())))
+        rounds += 1
     slow = SLOWER * pace.usual
-    usual = [[seconds for seconds, taken in series if taken <= slow] for series in every]
-    if min(map(len, usual)) >= _LEAST:
-        return usual
-    return [[seconds for seconds, _ in series] for series in every]
+    times = {place: [seconds for seconds, _ in series] for place, series in every.items()}
+    usual = {
+        place: [seconds for seconds, taken in series if taken <= slow]
+        for place, series in every.items()
+    }
+    if min(map(len, usual.values())) >= _LEAST:
+        times = usual
+    return [(times | hopeless)[place] for place in range(len(calls))]
+
+
+def _hopeless(calls: Sequence[Call], num_cores: int, budget: float) -> dict[int, list[float]]:
+    """
+    Make each call once, and again those that took longer than `budget` and ten times as long as the
+    fastest, as some do only the first time. Gives the times of those that did so twice.
+    """
+    first = [sample(call, num_cores)[0] for call in calls]
+    most = max(budget, _HOPELESS * min(first, default=0))
+    again = {
+        place: [seconds, sample(calls[place], num_cores)[0]]
+        for place, seconds in enumerate(first)
+        if seconds > most
+    }
+    return {place: times for place, times in again.items() if min(times) > most}
 
 
 def undisturbed(call: Call, num_cores: int, before: Call) -> float:

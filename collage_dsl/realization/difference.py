@@ -62,8 +62,9 @@ def compared(
     way are rounded, or that of the type, if it is more.
 
     `others` are as right as `expected`, but for rounding. They are asked for only if the error is
-    too large. Then an error of a few times theirs is allowed, and elements for which they do not
-    agree on the integer, or on what is a finite number, do not count.
+    too large. Then an error of a few times theirs is allowed, and any number if theirs is as large
+    as the values, since rounding decides all digits. Elements for which they do not agree on the
+    integer, or on what is a finite number, do not count.
     """
     error, allowed = relative_error(actual, expected), tolerance(expected)
     if allowed:
@@ -81,7 +82,10 @@ def compared(
             same |= np.isnan(other) & np.isnan(expected)
         agreed &= same
     noise = max((relative_error(other[agreed], expected[agreed]) for other in known), default=0.0)
-    return relative_error(actual[agreed], expected[agreed]), max(allowed, _NOISE * noise)
+    error = relative_error(actual[agreed], expected[agreed])
+    allowed = max(allowed, _NOISE * noise)
+    is_decided_by_rounding = noise >= 1 and np.isfinite(error)
+    return error, max(allowed, error) if is_decided_by_rounding else allowed
 
 
 def unchanged(array: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,33 @@ def draws_of(graph: Graph, given: Mapping[str, Array] | None = None) -> Iterator
         yield Draw(name, inputs)
 
 
+def larger_draws(graph: Graph) -> Iterator[Draw]:
+    """
+    The first draw of `draws_of` with other sizes of symbolic dimensions, for models that do not run
+    at the usual ones: an image may have to be as large as 32, and a multiple of it.
+    """
+    sizes, needs = sizes_of(graph), requirements_of(graph)
+    for size in _LARGER if sizes else ():
+        sizes = dict.fromkeys(sizes, size)
+        sized = with_sizes(graph, sizes)
+        parameters = [sized.nodes[index] for index in members(graph.parameters)]
+        if any(_elements(node) > _MOST_ELEMENTS for node in parameters):
+            return
+        if all(each.holds(sizes) for each in needs):
+            generator = np.random.default_rng(0)
+            yield Draw(
+                _USUAL,
+                {
+                    sized.nodes[index].name: _drawn(sized, index, _USUAL, _usual, generator)
+                    for index in members(graph.parameters)
+                },
+            )
+
+
+def _elements(node: Node) -> int:
+    return sum(prod(type_.static_shape) for type_ in tensors(node.type) if type_.is_static)
+
+
 class NoDraw(ValueError):  # noqa: N818, reads as what it says
     """There are no random inputs of the type that a model takes."""
 
@@ -77,6 +105,10 @@ _SIZES = (3, 2, 1, 5, 4)
 
 _LARGER = (12, 16, 24, 32, 48, 64, 96, 128, 192, 224, 256, 384, 512, 768, 1024)
 """Those that are tried where an operator needs another: windows, and halves of halves."""
+
+
+_MOST_ELEMENTS = 1 << 22
+"""The most elements of an input of other sizes than the usual."""
 
 
 def sizes_of(graph: Graph, draw: int = 0) -> dict[str, int]:

@@ -24,6 +24,7 @@ from collage_dsl.realization.native import (
 )
 from collage_dsl.realization.place import BACKEND, TARGET
 from collage_dsl.realization.plain_buffers import with_plain_buffers
+from collage_dsl.realization.planned_memory import with_planned_memory
 from collage_dsl.realization.specialize import specialized
 from collage_dsl.realization.writes import packed_writes, with_blocks_at_writes
 
@@ -70,32 +71,13 @@ def lowering(backends: Sequence[Backend] = (), *, prepares_at_load: bool = False
             lowered = lower(module, target, given, prepares_at_load=prepares_at_load)
             written = packed_writes(lowered)
             module = without_copies(_in_turn(_TO_CALLS, lowered))
-            return _in_turn(_TO_VM, _with_planned_memory(module, written))
+            return _in_turn(_TO_VM, with_planned_memory(module, written))
 
     return tvm.transform.module_pass(lower_module, opt_level=0, name="CollageLowering")
 
 
 def _in_turn(passes: Sequence[Any], module: tvm.IRModule) -> tvm.IRModule:
     return tvm.transform.Sequential([each() for each in passes])(module)
-
-
-def _with_planned_memory(module: tvm.IRModule, written: set[str]) -> tvm.IRModule:
-    """
-    `module` with the memory of tensors planned, but in functions with an `If`, in those that are
-    `written` (see `packed_writes`), and not where values are on several devices. TVM 0.27 would
-    have one branch use what only the other one allocates, take a tensor that a packed function
-    writes to and returns for another one than it returns, and reuse a block for any later tensor,
-    whichever device the block is on.
-    """
-    if len(virtual_devices(module)) > 1:
-        return module
-    planned = relax.transform.StaticPlanBlockMemory()(module)
-    for var, function in module.functions_items():
-        if not isinstance(function, relax.Function):
-            continue
-        if var.name_hint in written or _has_branches(function):
-            planned[var] = function
-    return planned
 
 
 def _without_bare_projections(module: tvm.IRModule) -> tvm.IRModule:
@@ -109,14 +91,6 @@ def _without_bare_projections(module: tvm.IRModule) -> tvm.IRModule:
             if not any(isinstance(each.value, tvm.ir.Call) for each in bindings):
                 module[var] = function.without_attr("Primitive")
     return module
-
-
-def _has_branches(function: Any) -> bool:
-    found: list[Any] = []
-    relax.analysis.post_order_visit(
-        function, lambda expr: found.append(expr) if isinstance(expr, relax.If) else None
-    )
-    return bool(found)
 
 
 def whole_pipeline(partition: Any, backends: Sequence[Backend] = ()) -> Any:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from collage_dsl.backends.onnx_writer import to_onnx
 from collage_dsl.graph import Graph, tensors
 from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.objects import run_session
+from collage_dsl.realization.reference_run import run_reference
 from collage_dsl.saturation import exact
 
 Array = np.ndarray[Any, Any]
@@ -169,7 +169,7 @@ def _evaluated(
     try:
         model = made()
         with np.errstate(all="ignore"):
-            found = ReferenceEvaluator(model).run(None, dict(inputs))
+            found = run_reference(model, inputs)
     except Exception:  # Of many kinds, where the reference lacks an operator.
         return
     names = [value.name for value in model.graph.output]

@@ -64,6 +64,8 @@ def example(pattern: Pattern) -> Example:
     Raises NoExampleError if the pattern asks an `extern predicate`, whose code is not known, or if
     none is found in a bounded number of steps. The same pattern has the same example each time.
     """
+    if not isinstance(pattern, Pattern):
+        raise TypeError(f"`pattern` of `example` must be a Pattern, not {type(pattern).__name__}")
     if asks_predicates(pattern):
         raise NoExampleError(
             f"`{pattern.name}` asks an extern predicate, and what that accepts is not known"

@@ -45,6 +45,8 @@ def format_graph(
     become comments beside the nodes of these names. With `filled`, a constant whose elements are
     all the same is written with that number, however many they are.
     """
+    if not isinstance(graph, Graph):
+        raise TypeError(f"`graph` of `format_graph` must be a Graph, not {type(graph).__name__}")
     lines = _Printer(graph, only, notes or {}, filled).lines()
     return "\n".join(["graph {", *(f"  {line}" for line in lines), "}"]) + "\n"
 

@@ -58,6 +58,8 @@ def to_text(spec: FusionSpec | Mapping[str, FusionSpec]) -> str:
     Raises ValueError for what the language cannot express: two different patterns, or predicates,
     with the same name.
     """
+    if not isinstance(spec, FusionSpec | Mapping):
+        raise TypeError(f"`spec` of `to_text` must be a FusionSpec, not {type(spec).__name__}")
     specs = [spec] if isinstance(spec, FusionSpec) else list(spec.values())
     patterns: dict[str, Pattern] = {}
     for pattern in (p for spec in specs for p in patterns_of(spec.rule)):
