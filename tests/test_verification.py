@@ -687,3 +687,22 @@ def test_members_of_a_graph_are_in_the_order_of_its_inputs() -> None:
     names = [graph.nodes[index].name for index in members(graph.parameters)]
 
     assert names == list(draws()["usual"].inputs)
+
+
+def test_a_float_made_of_an_integer_that_rounding_decides_does_not_count() -> None:
+    right, other = (np.array(each, np.float32) for each in ([0, 0.5, 1, 8], [0, 0.5, 1.5, 8]))
+
+    def allowed(found: list[float]) -> bool:
+        array = np.array(found, np.float32)
+        error, most = compared(array, right, lambda: [other], in_steps=True)
+        return error <= most
+
+    assert allowed([0, 0.5, 1.5, 8])
+    assert not allowed([0, 1.0, 1.5, 8])
+    assert not allowed([0.5, 0.5, 1, 8])
+
+
+@pytest.mark.parametrize(("call", "rounds"), [("quantize(x, s, z)", True), ("add(x, s)", False)])
+def test_which_references_round(call: str, rounds: bool) -> None:
+    graph = collage.parse_graph(f"x: f32[4]; s: f32[]; z: i8[]; y = {call}; return y;")
+    assert Reference(graph).rounds == rounds

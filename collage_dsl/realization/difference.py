@@ -55,7 +55,12 @@ def relative_error(actual: Array, expected: Array) -> float:
 
 
 def compared(
-    actual: Array, expected: Array, others: Callable[[], Iterable[Array]], unit: float = 0.0
+    actual: Array,
+    expected: Array,
+    others: Callable[[], Iterable[Array]],
+    unit: float = 0.0,
+    *,
+    in_steps: bool = False,
 ) -> tuple[float, float]:
     """
     The relative error of `actual`, and the allowed one: a few times `unit`, by which values on the
@@ -63,7 +68,9 @@ def compared(
 
     `others` are as right as `expected`, but for rounding. They are asked for only if the error is
     too large. Then an error of a few times theirs is allowed, and elements for which they do not
-    agree on the integer, or on what is a finite number, do not count.
+    agree on the integer, or on what is a finite number, do not count. `in_steps` says that floats
+    are computed from integers that others were rounded to: where some of the right ones differ by
+    more than is allowed, rounding decides, and these do not count either.
     """
     error, allowed = relative_error(actual, expected), tolerance(expected)
     if allowed:
@@ -79,9 +86,19 @@ def compared(
         if expected.dtype.kind not in _EXACT:
             same |= np.isfinite(other) & np.isfinite(expected)
             same |= np.isnan(other) & np.isnan(expected)
+        if in_steps and not is_exact(expected.dtype):
+            same &= _is_close(other, expected, allowed)
         agreed &= same
     noise = max((relative_error(other[agreed], expected[agreed]) for other in known), default=0.0)
     return relative_error(actual[agreed], expected[agreed]), max(allowed, _NOISE * noise)
+
+
+def _is_close(one: Array, other: Array, allowed: float) -> Array:
+    """Where numbers differ by at most `allowed` of the largest of the other, or are not finite."""
+    wide, right = one.astype(np.float64), other.astype(np.float64)
+    largest = np.abs(right[np.isfinite(right)]).max(initial=0.0)
+    with np.errstate(invalid="ignore"):
+        return ~(np.abs(wide - right) > allowed * largest)
 
 
 def unchanged(array: Array) -> Array:

@@ -3,7 +3,6 @@ Compare a compiled model and each of its kernels with onnxruntime. The whole of 
 compared with PyTorch.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from collage_dsl.realization.objects import is_same_object, run_session
 from collage_dsl.realization.onnx_reference import (
     evaluated,
     is_float,
+    rounds,
     shaken,
     summed_otherwise,
     unit_of,
@@ -214,22 +214,18 @@ def exact_runner(model: Any, shapes: Shapes | None = None) -> Evaluate:
     if is_of_torch(model):
         return TorchReference(model).exact
     loaded = model if isinstance(model, onnx.ModelProto) else onnx.load_model(model)
-    rounds = any(_ROUNDING.search(node.op_type) for node in loaded.graph.node)
+    is_rounding = rounds(loaded)
 
     def outputs(inputs: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
         yield from evaluated(loaded, inputs)
-        if any(map(is_float, inputs.values())) and not rounds:
+        if any(map(is_float, inputs.values())) and not is_rounding:
             return
         generator = np.random.default_rng(0)
-        for _ in range(8 if rounds else 2):  # where it rounds, few of them change much
+        for _ in range(8 if is_rounding else 2):  # where it rounds, few of them change much
             with suppress(*REFUSALS):
                 yield runner(with_shaken_weights(loaded, generator), shapes)(inputs)
 
     return outputs
-
-
-_ROUNDING = re.compile(r"Quantize|QLinear|^(Round|Floor|Ceil)$")
-"""Operators of ONNX that make integers of numbers, by their names."""
 
 
 def reference_name(model: Any) -> str:
