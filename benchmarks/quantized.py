@@ -47,14 +47,20 @@ class _Runs(CalibrationDataReader):  # type: ignore[misc]  # of a package withou
         return self.left.pop() if self.left else None
 
 
-def static(source: Path, made: Path) -> None:
+def static(
+    source: Path,
+    made: Path,
+    activations: QuantType = QuantType.QUInt8,
+    *,
+    per_channel: bool = True,
+) -> None:
     quantize_static(
         source,
         made,
         _Runs(source),
         quant_format=QuantFormat.QDQ,
-        per_channel=True,
-        activation_type=QuantType.QUInt8,
+        per_channel=per_channel,
+        activation_type=activations,
         weight_type=QuantType.QInt8,
     )
 

@@ -578,7 +578,8 @@ def test_a_window_larger_than_an_image_pools_all_of_it_where_sizes_are_rounded_u
         assert len(operators(graph)) == 1
 
 
-def test_products_of_the_same_integers_take_off_their_zero_point_once() -> None:
+def test_products_of_the_same_integers_have_operators_of_their_own() -> None:
+    """So a kernel may have them inside, and compute with bytes."""
     random = np.random.default_rng(0)
     constants = {f"w{i}": random.integers(-128, 128, (8, 5), np.int8) for i in range(3)}
     constants |= {"z1": np.array(3, np.int8), "z2": np.arange(5, dtype=np.int8)}
@@ -597,9 +598,43 @@ def test_products_of_the_same_integers_take_off_their_zero_point_once() -> None:
     )
 
     products = [n for n in graph.nodes if n.op == "matmul"]
-    assert len({n.inputs[0] for n in products}) == 1
-    assert operators(graph)[-5:] == ("astype", "subtract", *("matmul",) * 3)
-    assert all(graph.nodes[n.inputs[1]].form is Form.CONSTANT for n in products)
+    assert len({n.inputs[0] for n in products}) == 3
+    weights = [graph.nodes[n.inputs[1]] for n in products]
+    assert [n.op for n in weights] == ["astype", "subtract", "subtract"]
+    (weight,) = (graph.nodes[i] for i in weights[0].inputs)
+    assert (weight.form, weight.tensor.dtype) == (Form.CONSTANT, "int8")
+
+
+def test_a_zero_point_is_taken_off_from_a_constant_weight_that_stays_bytes() -> None:
+    weight = np.arange(40, dtype=np.uint8).reshape(8, 5) + 100
+    nodes = [
+        node("DynamicQuantizeLinear", "x", "q s z"),
+        node("MatMulInteger", "q w z b", "y"),
+    ]
+    constants = {"w": weight, "b": np.array(128, np.uint8)}
+    graph = imported(model(nodes, {"x": (4, 8)}, ["y"], constants))
+
+    (product,) = (n for n in graph.nodes if n.op == "matmul")
+    widened = graph.nodes[product.inputs[1]]
+    (moved,) = (graph.nodes[i] for i in widened.inputs)
+    assert (widened.op, moved.form, moved.tensor.dtype) == ("astype", Form.CONSTANT, "int8")
+
+
+def test_products_of_the_same_dequantized_numbers_dequantize_them_themselves() -> None:
+    random = np.random.default_rng(0)
+    constants = {f"w{i}": random.integers(-128, 128, (8, 5), np.int8) for i in range(2)}
+    constants |= {"s": np.array(0.02, np.float32), "z": np.array(9, np.uint8)}
+    constants |= {"t": np.array(0.01, np.float32), "zero": np.array(0, np.int8)}
+    nodes = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "d")]
+    for i in range(2):
+        nodes.append(node("DequantizeLinear", f"w{i} t zero", f"v{i}"))
+        nodes.append(node("MatMul", f"d v{i}", f"y{i}"))
+    nodes.append(node("Relu", "d", "r"))
+    graph = imported(model(nodes, {"x": (4, 8)}, ["y0", "y1", "r"], constants))
+
+    taken = [n.inputs[0] for n in graph.nodes if n.op in ("matmul", "nn.relu")]
+    assert len(set(taken)) == 3
+    assert all(graph.nodes[index].op == "dequantize" for index in taken)
 
 
 @pytest.mark.parametrize("zero", [0, 7])

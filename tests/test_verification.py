@@ -757,3 +757,23 @@ def test_a_model_that_runs_on_no_random_inputs_needs_real_ones() -> None:
         collage.compile(of_eight(5), ["onnxruntime"], cost=lambda _: 1e-6)
 
     assert "give inputs that the model accepts, with the argument `inputs`" in str(caught.value)
+
+
+def test_a_float_made_of_an_integer_that_rounding_decides_does_not_count() -> None:
+    right, other = (np.array(each, np.float32) for each in ([0, 0.5, 1, 8], [0, 0.5, 1.5, 8]))
+
+    def allowed(found: list[float]) -> bool:
+        array = np.array(found, np.float32)
+        error, most = compared(array, right, lambda: [other], in_steps=True)
+        return error <= most
+
+    assert allowed([0, 0.5, 1.5, 8])
+    assert not allowed([0, 1.0, 1.5, 8])
+    assert not allowed([0.5, 0.5, 1, 8])
+    assert not allowed([0, 0.5, 8, 8])
+
+
+@pytest.mark.parametrize(("call", "rounds"), [("quantize(x, s, z)", True), ("add(x, s)", False)])
+def test_which_references_round(call: str, rounds: bool) -> None:
+    graph = collage.parse_graph(f"x: f32[4]; s: f32[]; z: i8[]; y = {call}; return y;")
+    assert Reference(graph).rounds == rounds

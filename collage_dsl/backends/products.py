@@ -21,6 +21,13 @@ def unsuitable_for_gemm(graph: Graph) -> str | None:
     return _unsuitable("gemm", graph, partial(_refused, of_convolution=_refused_filters))
 
 
+def has_byte_products(graph: Graph) -> bool:
+    """Whether all products and convolutions of `graph` are of bytes."""
+    products = [graph.nodes[index] for index in members(graph.calls)]
+    factors = [graph.nodes[i] for node in products if node.op in PRODUCTS for i in node.inputs]
+    return bool(factors) and all(_is_byte(graph, factor) for factor in factors)
+
+
 def unsuitable_for_gemv(graph: Graph) -> str | None:
     """Why `gemv` cannot compute `graph`; None if it can compute one of its operators."""
 
@@ -45,17 +52,31 @@ def _unsuitable(variant: str, graph: Graph, refused: Check) -> str | None:
 
 def _refused(graph: Graph, product: Node, of_convolution: OfConvolution) -> str | None:
     operand, weight = (graph.nodes[index] for index in product.inputs)
+    bytes_ = all(_is_byte(graph, node) for node in (operand, weight))
     for tensor in (product.type, operand.type, weight.type):
         if not isinstance(tensor, TensorType) or not tensor.is_static:
             return "needs known shapes"
-        if tensor.dtype != "float32":
-            return f"computes float32, here is {tensor.dtype}"
+        if tensor.dtype != "float32" and not (bytes_ and tensor.dtype == "int32"):
+            return f"computes float32 and bytes, here is {tensor.dtype}"
     shape = weight.tensor.static_shape
     if product.op in CONVOLUTIONS:
         return of_convolution(product, shape)
     if len(shape) < 2 or any(extent != 1 for extent in shape[:-2]):
         return f"needs one matrix of weights, here their shape is {shape}"
     return None
+
+
+def _is_byte(graph: Graph, node: Node) -> bool:
+    """
+    Whether a node makes numbers of bytes: it dequantizes them, or widens them and subtracts a zero
+    point.
+    """
+    if node.op not in ("astype", "dequantize", "permute_dims", "subtract"):
+        return False
+    operand = graph.nodes[node.inputs[0]]
+    if isinstance(operand.type, TensorType) and operand.type.dtype in ("int8", "uint8"):
+        return True
+    return _is_byte(graph, operand)
 
 
 def _refused_taps(convolution: Node, shape: tuple[int, ...]) -> str | None:

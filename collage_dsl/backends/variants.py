@@ -21,6 +21,8 @@ def unsuitable(variant: str, graph: Graph, weights: Collection[int]) -> str | No
     """
     if variant != DIRECT and any(not _is_static(node) for node in graph.nodes):
         return f"{variant} is for dimensions that are numbers"
+    if variant in OF_FLOATS and products.has_byte_products(graph):
+        return f"{variant} computes products of floats, here they are of bytes"
     reason = VARIANTS[variant](graph)
     if reason is None and variant in PREPARING and _computed_weight(graph, weights):
         return f"{variant} prepares weights when the model is loaded, and these are computed"
@@ -32,6 +34,8 @@ def unpromising(variant: str, graph: Graph) -> str | None:
     Why `variant` is not worth measuring for `graph`, which it can compute; None if it is. The
     limits are those of `benchmarks/native_kernels.py`, with a wide margin.
     """
+    if variant == "gemm" and products.has_byte_products(graph):
+        return None
     if variant == "gemm" and winograd.CHECKS["winograd4"](graph) is None:
         return "gemm multiplies more often than Winograd's algorithm, which is faster"
     if variant == "gemm" and depthwise.unsuitable(graph) is None:
@@ -118,3 +122,6 @@ cannot compute a graph, and None if it can.
 
 PREPARING = frozenset({"gemm", "depthwise", *winograd.CHECKS})
 """The variants whose weights are brought into another form when a model is loaded."""
+
+OF_FLOATS = frozenset({"gemv", "depthwise", *winograd.CHECKS})
+"""The variants that compute no products of bytes."""

@@ -65,13 +65,16 @@ def permute_dims(call: OldCall) -> Value | None:
 
 
 def astype(call: OldCall) -> Value | None:
+    """A constant of another type. Matrices of bytes stay: a kernel that widens them reads less."""
     if not call.has_leaves(0):
         return None
     if keeps_dtype(call):
         return passed_on(call)
     array, dtype = call.constant(0), str(call.type.dtype.dtype)
-    is_exact = array is not None and np.can_cast(array.dtype, dtype, "same_kind")
-    return array.astype(dtype) if array is not None and is_exact else None
+    if array is None or not np.can_cast(array.dtype, dtype, "same_kind"):
+        return None
+    is_wide = array.ndim > 1 and array.itemsize == 1 and dtype == "int32"
+    return None if is_wide else array.astype(dtype)
 
 
 def shape_to_tensor(call: OldCall) -> Value | None:

@@ -118,6 +118,10 @@ def _imported(
         shapes = found
 
 
+_PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
+_DEQUANTIZE = tvm.ir.Op.get("relax.dequantize")
+
+
 class _Importer(Values):
     """Converts the nodes of a model in order, each value when it is first used."""
 
@@ -179,9 +183,30 @@ class _Importer(Values):
             self.builder.emit_func_output(returned)
 
     def convert(self, node: onnx.NodeProto) -> None:
-        with self.blaming(node):
+        with self.blaming(node), self.own_factors(node):
             self.convert_node(node)
         self.release(node)
+
+    @contextmanager
+    def own_factors(self, node: onnx.NodeProto) -> Iterator[None]:
+        """
+        A product and a convolution dequantize their own factors, although others take them too: a
+        kernel that has both inside computes with integers.
+        """
+        names = node.input[:2] if node.op_type in _PRODUCTS else ()
+        shared = {name: self.values.get(name) for name in names if self.uses[name] > 1}
+        calls = {name: self.dequantized(value) for name, value in shared.items()}
+        own = {name: call for name, call in calls.items() if call is not None}
+        self.values.update({name: self.emit(call) for name, call in own.items()})
+        yield
+        self.values.update({name: shared[name] for name in own})
+
+    def dequantized(self, value: Any) -> Any | None:
+        """A new call that makes a value from quantized numbers; None for other values."""
+        call = self.builder.lookup_binding(value) if isinstance(value, tvm.ir.Var) else None
+        if not isinstance(call, tvm.ir.Call) or call.op != _DEQUANTIZE:
+            return None
+        return relax.Call(call.op, call.args, call.attrs, call.ty_args)
 
     def release(self, node: onnx.NodeProto) -> None:
         """Forget the constants that no later node takes, which may be large."""

@@ -167,32 +167,40 @@ def _product(x: Any, weight: Factor) -> Linear:
 
 def matmul_integer(site: Site) -> Value | None:
     """
-    A product in int32, with what is constant of it computed now. None where the first operand has
-    a zero point for each row.
+    A product in int32 of bytes without their zero points, of which each product has its own
+    operators: a kernel that has them inside computes with bytes. None where the first operand has a
+    zero point for each row.
     """
-    weight, zero, emit = site.constant(1), site.constant(3), site.scope.emit
     if site.has(2) and not _is_one(site.expr(2)):
         return None
+    x, weight = _moved(site, 0, 2), _weight_moved(site)
+    return relax.op.matmul(x, _moved(site, 1, 3) if weight is None else weight)
 
-    def moved(place: int, by: int) -> Any:
-        """An operand without its zero point, of which it has one, or one for each column."""
-        x = emit(relax.op.astype(site.expr(place), "int32"))
-        point = site.constant(by)
-        if not site.has(by) or (point is not None and not point.any()):
-            return x
-        first = site.expr(by)
-        if first.ty.ndim and _is_one(first):
-            first = emit(relax.op.reshape(first, ()))
-        return emit(relax.op.subtract(x, emit(relax.op.astype(first, "int32"))))
 
-    names = (*site.node.input[0:1], *site.node.input[2:3])
-    x = site.scope.once(("moved", *names), lambda: moved(0, 2))
-    if weight is None or (site.has(3) and zero is None):
-        return relax.op.matmul(x, moved(1, 3))
-    shifted = weight.astype(np.int32)
-    if zero is not None:
-        shifted = shifted - zero.astype(np.int32)
-    return relax.op.matmul(x, site.scope.literal(shifted, f"{site.node.output[0]}.weight"))
+def _moved(site: Site, place: int, by: int) -> Any:
+    """An operand without its zero point, of which it has one, or one for each column."""
+    emit = site.scope.emit
+    x = emit(relax.op.astype(site.expr(place), "int32"))
+    point = site.constant(by)
+    if not site.has(by) or (point is not None and not point.any()):
+        return x
+    first = site.expr(by)
+    if first.ty.ndim and _is_one(first):
+        first = emit(relax.op.reshape(first, ()))
+    return emit(relax.op.subtract(x, emit(relax.op.astype(first, "int32"))))
+
+
+def _weight_moved(site: Site) -> Any | None:
+    """A constant weight without its zero point, if it consists of bytes then too; else None."""
+    weight, zero = site.constant(1), site.constant(3)
+    if weight is None or zero is None or not zero.any():
+        return None
+    shifted = weight.astype(np.int32) - zero
+    limits = np.iinfo(np.int8)
+    if shifted.size and (shifted.min() < limits.min or shifted.max() > limits.max):
+        return None
+    held = site.scope.literal(shifted.astype(np.int8), f"{site.node.output[0]}.weight")
+    return site.scope.emit(relax.op.astype(held, "int32"))
 
 
 def _is_one(tensor: Any) -> bool:

@@ -42,9 +42,6 @@ class Scope(Protocol):
     def literal(self, array: Array, name: str = "") -> Any:
         """A Relax constant."""
 
-    def once(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
-        """What `make` gives, made once for all nodes that ask for this key."""
-
 
 @dataclass(frozen=True, slots=True)
 class Site:

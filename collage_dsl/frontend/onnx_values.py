@@ -41,7 +41,6 @@ class Values:
         self.values: dict[str, Value] = {}
         self.names: dict[Any, str] = {}
         self.literals: dict[str, Any] = {}
-        self.shared: dict[tuple[str, ...], Any] = {}
         self.uses: Counter[str] = Counter()
         self.makers: dict[str, onnx.NodeProto] = {}
         self.symbols: Symbols = {}
@@ -137,11 +136,6 @@ class Values:
 
     def emit(self, expr: Any) -> Any:
         return self.builder.emit(expr)
-
-    def once(self, key: tuple[str, ...], make: Callable[[], Any]) -> Any:
-        if key not in self.shared:
-            self.shared[key] = make()
-        return self.shared[key]
 
     def bind(self, expr: Any, name: str) -> Any:
         """`expr` as the value `name`. It is emitted, unless it needs no operator."""

@@ -55,7 +55,12 @@ def relative_error(actual: Array, expected: Array) -> float:
 
 
 def compared(
-    actual: Array, expected: Array, others: Callable[[], Iterable[Array]], unit: float = 0.0
+    actual: Array,
+    expected: Array,
+    others: Callable[[], Iterable[Array]],
+    unit: float = 0.0,
+    *,
+    in_steps: bool = False,
 ) -> tuple[float, float]:
     """
     The relative error of `actual`, and the allowed one: a few times `unit`, by which values on the
@@ -64,7 +69,9 @@ def compared(
     `others` are as right as `expected`, but for rounding. They are asked for only if the error is
     too large. Then an error of a few times theirs is allowed, and any number if theirs is as large
     as the values, since rounding decides all digits. Elements for which they do not agree on the
-    integer, or on what is a finite number, do not count.
+    integer, or on what is a finite number, do not count. `in_steps` says that floats are computed
+    from integers that others were rounded to. Elements for which rounding decides these differ by
+    whole steps: they may err by a few steps, and the others by no more than without them.
     """
     error, allowed = relative_error(actual, expected), tolerance(expected)
     if allowed:
@@ -75,17 +82,33 @@ def compared(
         same = (other for other in others() if other.shape == expected.shape)
         known = [other.astype(expected.dtype) for other in same]
     agreed = np.ones(expected.shape, bool)
+    steady = agreed.copy()
     for other in known:
         same = other == expected
         if expected.dtype.kind not in _EXACT:
             same |= np.isfinite(other) & np.isfinite(expected)
             same |= np.isnan(other) & np.isnan(expected)
         agreed &= same
-    noise = max((relative_error(other[agreed], expected[agreed]) for other in known), default=0.0)
-    error = relative_error(actual[agreed], expected[agreed])
-    allowed = max(allowed, _NOISE * noise)
-    is_decided_by_rounding = noise >= 1 and np.isfinite(error)
-    return error, max(allowed, error) if is_decided_by_rounding else allowed
+        steady &= _is_close(other, expected, allowed)
+
+    def judged(where: Array) -> tuple[float, float]:
+        noise = max((relative_error(other[where], expected[where]) for other in known), default=0.0)
+        error, most = relative_error(actual[where], expected[where]), max(allowed, _NOISE * noise)
+        is_decided_by_rounding = noise >= 1 and np.isfinite(error)
+        return error, max(most, error) if is_decided_by_rounding else most
+
+    error, most = judged(agreed)
+    if error <= most and in_steps and not is_exact(expected.dtype):
+        return judged(agreed & steady)
+    return error, most
+
+
+def _is_close(one: Array, other: Array, allowed: float) -> Array:
+    """Where numbers differ by at most `allowed` of the largest of the other, or are not finite."""
+    wide, right = one.astype(np.float64), other.astype(np.float64)
+    largest = np.abs(right[np.isfinite(right)]).max(initial=0.0)
+    with np.errstate(invalid="ignore"):
+        return ~(np.abs(wide - right) > allowed * largest)
 
 
 def unchanged(array: Array) -> Array:

@@ -1,5 +1,6 @@
 """The right results of a graph: written as ONNX, and run by onnxruntime without optimisations."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -46,6 +47,15 @@ without optimisations, which changes a value by as much.
 """
 
 
+_ROUNDING = re.compile(r"Quantize|QLinear|^(Round|Floor|Ceil)$")
+"""Operators of ONNX that make integers of numbers, by their names."""
+
+
+def rounds(model: onnx.ModelProto) -> bool:
+    """Whether `model` rounds numbers to integers inside."""
+    return any(_ROUNDING.search(node.op_type) for node in model.graph.node)
+
+
 class Reference:
     """
     Computes the outputs of a graph, with tuples flattened, from its inputs. Raises `Unsupported`
@@ -57,6 +67,7 @@ class Reference:
         self.session = _session(self.model, self.constants)
         self.names = [value.name for value in self.session.get_inputs()]
         self.unit = unit_of(graph)
+        self.rounds = rounds(self.model)
         self.casts = [node for node in self.model.graph.node if _limits(node)]
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:

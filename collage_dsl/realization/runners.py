@@ -1,6 +1,5 @@
 """Run a model in what compiled models are compared with: onnxruntime, or PyTorch."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -14,7 +13,7 @@ from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.frontend.reference import REFUSALS, reference_session
 from collage_dsl.frontend.torch_reference import TorchReference
 from collage_dsl.realization.objects import run_session
-from collage_dsl.realization.onnx_reference import evaluated, is_float, with_shaken_weights
+from collage_dsl.realization.onnx_reference import evaluated, is_float, rounds, with_shaken_weights
 from collage_dsl.realization.verification import ONNXRUNTIME
 
 Array = np.ndarray[Any, Any]
@@ -45,22 +44,18 @@ def exact_runner(model: Any, shapes: Shapes | None = None) -> Evaluate:
     if is_of_torch(model):
         return TorchReference(model).exact
     loaded = model if isinstance(model, onnx.ModelProto) else onnx.load_model(model)
-    rounds = any(_ROUNDING.search(node.op_type) for node in loaded.graph.node)
+    is_rounding = rounds(loaded)
 
     def outputs(inputs: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
         yield from evaluated(loaded, inputs)
-        if any(map(is_float, inputs.values())) and not rounds:
+        if any(map(is_float, inputs.values())) and not is_rounding:
             return
         generator = np.random.default_rng(0)
-        for _ in range(8 if rounds else 2):  # where it rounds, few of them change much
+        for _ in range(8 if is_rounding else 2):  # where it rounds, few of them change much
             with suppress(*REFUSALS):
                 yield runner(with_shaken_weights(loaded, generator), shapes)(inputs)
 
     return outputs
-
-
-_ROUNDING = re.compile(r"Quantize|QLinear|^(Round|Floor|Ceil)$")
-"""Operators of ONNX that make integers of numbers, by their names."""
 
 
 def reference_name(model: Any) -> str:

@@ -221,7 +221,8 @@ class Watch:
             return list(reference.near(inputs))
 
         def others(place: int, shown: Callable[[Array], Array]) -> list[Array]:
-            every = doubtful() + (near() if is_exact(right[place].dtype) else [])
+            is_near = reference.rounds or is_exact(right[place].dtype)
+            every = doubtful() + (near() if is_near else [])
             return [shown(each[place]) for each in every]
 
         for place, (index, expected) in enumerate(zip(given, right, strict=True)):
@@ -233,6 +234,7 @@ class Watch:
                 shown(expected),
                 partial(others, place, shown),
                 reference.unit,
+                in_steps=reference.rounds,
             )
             self.report(call, self.graph.nodes[index].name, error, allowed)
 

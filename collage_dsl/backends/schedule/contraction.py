@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -27,7 +27,7 @@ from collage_dsl.backends.schedule.loops import (
     vector,
     vectorised,
 )
-from collage_dsl.backends.schedule.packing import Packed, source_of
+from collage_dsl.backends.schedule.packing import Packed, Source, source_of
 from collage_dsl.backends.schedule.pointwise import joined
 from collage_dsl.backends.schedule.sliding import Sliding, row_stride, written_at
 from collage_dsl.backends.schedule.stages import extents
@@ -50,6 +50,11 @@ class Place:
     y: Expr
     x: Expr
 
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """What a tile keeps besides its operand and its sums."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums:
@@ -63,16 +68,24 @@ class Sums:
 class SlidingKernel:
     """The loops of one group whose anchor is a sliding reduction."""
 
+    dtype = "float32"  # of the packed operand and of the sums
+    cut = True  # whether a tile may be summed over a part of the channels at a time
+
     def __init__(self, form: Sliding, group: Group, context: Context) -> None:
         machine = context.machine
         self.form, self.group, self.context = form, group, context
         self.rows = prod(extents(form.rows))
         self.height = form.y.axis.extent if form.y else 1
-        self.channels = prod(extents(form.channels))
+        self.channels, stride = self._steps()
         width = form.x.axis.extent
         whole = Packed(form.y, form.x, self.channels, self.height, width, machine.lanes)
-        self.most = most_rows(row_stride(form))
-        self.tile = packed_tile(whole, self.rows, prod(extents(form.taps)), self.most, machine)
+        self.most = most_rows(stride)
+        taps = prod(extents(form.taps))
+        self.tile = packed_tile(whole, self.rows, taps, self.most, machine, cut=self.cut)
+
+    def _steps(self) -> tuple[int, int]:
+        """The packed channels, and the distance of the rows of the still operand in memory."""
+        return prod(extents(self.form.channels)), row_stride(self.form)
 
     def statement(self) -> Stmt:
         """The whole computation, over all batch indices and tiles."""
@@ -113,26 +126,33 @@ class SlidingKernel:
         form = self.form
         where = {axis.var: at for axis, at in zip(form.batch, batch, strict=True)}
         where |= {axis.var: integer(0) for axis in form.stage.spatial if axis.extent == 1}
-        packed = scratch(tile.size, "float32", "packed")
+        packed = scratch(tile.size, self.dtype, "packed")
         parts = self.channels // tile.channels
         kept = self.rows if parts > 1 else 0
-        sums = scratch(max(1, kept) * tile.vectors * tile.lanes, "float32", "all_sums")
+        sums = scratch(max(1, kept) * tile.vectors * tile.lanes, self.dtype, "all_sums")
 
         def part(number: Expr) -> Stmt:
             first = number * tile.channels
             fill = self._fill(tile, packed, where, first, corner)
-            at = Place(where, first, *corner)
+            at = replace(place, channel=first)
             rows = self._row_chunks(tile, packed, at, cores, sums if kept else None)
-            return sequence([fill, rows])
+            return sequence([fill, *self._before_rows(tile, packed, at), rows])
 
+        place = self._place(tile, where, corner)
         if not kept:
-            return scoped([packed], part(integer(0)))
-        at = Place(where, integer(0), *corner)
+            return scoped([packed, *place.buffers], part(integer(0)))
         zero = vectorised(
             kept * tile.vectors * tile.lanes, tile.lanes, lambda e: store(sums, form.stage.init, e)
         )
-        done = self._finish(tile, sums, at, integer(0), kept)
+        done = self._finish(tile, sums, place, integer(0), kept)
         return scoped([packed, sums], sequence([zero, loop(parts, part, name="part"), done]))
+
+    def _place(self, tile: Packed, where: dict[tirx.Var, Expr], corner: Sequence[Expr]) -> Place:
+        return Place(where, integer(0), *corner)
+
+    def _before_rows(self, tile: Packed, packed: Buffer, at: Place) -> list[Stmt]:
+        """What is computed from a packed tile before the rows."""
+        return []
 
     def _fill(
         self,
@@ -142,16 +162,22 @@ class SlidingKernel:
         first: Expr,
         corner: tuple[Expr, Expr],
     ) -> Stmt:
-        form = self.form
-
         def operand(channel: Expr) -> list[Expr]:
-            parts = split_index(first + channel, extents(form.channels))
-            at = where | {a.var: p for a, p in zip(form.channels, parts, strict=True)}
-            return [substitute(index, at) for index in form.moving.indices]
+            at = where | self._channel(first + channel)
+            return [substitute(index, at) for index in self.form.moving.indices]
 
+        return tile.fill(packed, self._source(), operand, *corner)
+
+    def _channel(self, number: Expr) -> dict[tirx.Var, Expr]:
+        """The index of each axis of the channels, for a packed one."""
+        channels = self.form.channels
+        parts = split_index(number, extents(channels))
+        return {axis.var: part for axis, part in zip(channels, parts, strict=True)}
+
+    def _source(self) -> Source:
+        form = self.form
         slid = [window.dimension for window in (form.y, form.x) if window]
-        source = source_of(form.moving.source, self.context.inlined, slid)
-        return tile.fill(packed, source, operand, *corner)
+        return source_of(form.moving.source, self.context.inlined, slid)
 
     def _row_chunks(
         self, tile: Packed, packed: Buffer, at: Place, cores: int, kept: Buffer | None
@@ -170,7 +196,7 @@ class SlidingKernel:
             if kept is not None:
                 sums = Sums(kept, first * (tile.vectors * tile.lanes), resumed=True)
                 return self._columns(tile, packed, sums, at, first, shape)
-            buffer = scratch(count * tile.vectors * tile.lanes, "float32", "sums")
+            buffer = scratch(count * tile.vectors * tile.lanes, self.dtype, "sums")
             sums = Sums(buffer, integer(0), resumed=False)
             compute = self._columns(tile, packed, sums, at, first, shape)
             done = self._finish(tile, buffer, at, first, count)
@@ -232,31 +258,19 @@ class SlidingKernel:
         """
         form, lanes = self.form, tile.lanes
         first, start = corner
-        held = scratch(size.rows * size.vectors * lanes, "float32", "held", "local")
+        held = scratch(size.rows * size.vectors * lanes, self.dtype, "held", "local")
 
         def element(i: Expr, j: Expr, lane: Expr) -> Expr:
-            return (i * size.vectors + j) * lanes + lane
+            return size.place(i, j, lanes) + lane
 
         def each(body: Callable[[Expr, Expr, Expr], Stmt]) -> Stmt:
-            return unrolled(
-                size.rows,
-                lambda i: unrolled(size.vectors, lambda j: vector(lanes, lambda v: body(i, j, v))),
-            )
+            return size.each(lambda i, j: vector(lanes, lambda v: body(i, j, v)))
 
         def combine(channel: Expr, taps: list[Expr]) -> Stmt:
             at = {a.var: t for a, t in zip(form.taps, taps, strict=True)}
             origin = tile.position(channel, at) + start * lanes
-            parts = split_index(place.channel + channel, extents(form.channels))
-            at |= {a.var: p for a, p in zip(form.channels, parts, strict=True)}
-
-            def product(i: Expr, j: Expr, lane: Expr) -> Stmt:
-                term = load(packed, origin + j * lanes + lane)
-                if form.still is not None:
-                    term = self._still(place.where | at, first + i) * term
-                index = element(i, j, lane)
-                return store(held, form.combine(load(held, index), term), index)
-
-            return each(product)
+            at |= place.where | self._channel(place.channel + channel)
+            return self._products((packed, origin), (held, size), at, first)
 
         width = tile.vectors * lanes
 
@@ -289,6 +303,26 @@ class SlidingKernel:
             tile.channels, lambda c: self._taps(size, lambda t: combine(c, t)), name="channel"
         )
         return scoped([held], sequence([each(begin), accumulate, out]), "registers")
+
+    def _products(
+        self,
+        packed: tuple[Buffer, Expr],
+        held: tuple[Buffer, RegisterTile],
+        at: dict[tirx.Var, Expr],
+        first: Expr,
+    ) -> Stmt:
+        """Add the products of one channel and tap to the sums of the rows from `first`."""
+        (operand, origin), (sums, size) = packed, held
+        form, lanes = self.form, self.context.machine.lanes
+
+        def product(i: Expr, j: Expr, lane: Expr) -> Stmt:
+            term = load(operand, origin + j * lanes + lane)
+            if form.still is not None:
+                term = self._still(at, first + i) * term
+            index = size.place(i, j, lanes) + lane
+            return store(sums, form.combine(load(sums, index), term), index)
+
+        return size.each(lambda i, j: vector(lanes, lambda v: product(i, j, v)))
 
     def _taps(self, size: RegisterTile, body: Callable[[list[Expr]], Stmt]) -> Stmt:
         """Loops over the taps. The last loop is unrolled if the body stays short."""

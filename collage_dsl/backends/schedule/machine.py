@@ -10,11 +10,17 @@ from tvm.target.codegen import llvm_cpu_has_features
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The processor of a target: floats in a vector register, vector registers, and cores."""
+    """
+    The processor of a target: floats in a vector register, vector registers, and cores.
+
+    `dots` is the intrinsic of LLVM that adds to each int32 of a vector the products of four
+    unsigned bytes with four signed ones (VNNI); empty if the processor has no instruction for it.
+    """
 
     lanes: int
     registers: int
     cores: int
+    dots: str = ""
 
 
 def machine_of(target: tvm.target.Target) -> Machine:
@@ -27,9 +33,18 @@ def machine_of(target: tvm.target.Target) -> Machine:
     if target.kind.name != "llvm":
         return Machine(lanes=4, registers=16, cores=cores)
     if llvm_cpu_has_features("avx512f", target):
-        return Machine(lanes=16, registers=32, cores=cores)
+        return Machine(lanes=16, registers=32, cores=cores, dots=_dots(target, "avx512vnni", 512))
     if llvm_cpu_has_features("avx2", target):
-        return Machine(lanes=8, registers=16, cores=cores)
+        return Machine(lanes=8, registers=16, cores=cores, dots=_dots(target, "avxvnni", 256))
     if "aarch64" in str(target.attrs.get("mtriple", "")):
         return Machine(lanes=4, registers=32, cores=cores)
     return Machine(lanes=4, registers=16, cores=cores)
+
+
+_FIRST_LLVM = 22  # the intrinsics take bytes from this version on
+
+
+def _dots(target: tvm.target.Target, feature: str, bits: int) -> str:
+    is_known = tvm.get_global_func("target.llvm_version_major")() >= _FIRST_LLVM
+    has_dots = is_known and llvm_cpu_has_features(feature, target)
+    return f"llvm.x86.avx512.vpdpbusd.{bits}" if has_dots else ""

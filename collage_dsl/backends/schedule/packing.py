@@ -16,6 +16,7 @@ from collage_dsl.backends.schedule.expressions import (
     called,
     constant,
     integer,
+    variables,
 )
 from collage_dsl.backends.schedule.groups import Inlined, value_at
 from collage_dsl.backends.schedule.loops import (
@@ -133,7 +134,7 @@ def source_of(buffer: Buffer, inlined: Inlined, slid: Collection[int]) -> Source
             inside = tirx.if_then_else(within, inside, fill)
         return inside
 
-    return Source(guarded, lower, upper, fill)
+    return Source(guarded, lower, upper, inlined.expand(fill))
 
 
 def _evaluator(stage: Stage, value: Expr, inlined: Inlined) -> Callable[[Sequence[Expr]], Expr]:
@@ -146,7 +147,9 @@ def _padded(
 ) -> tuple[tuple[int, ...], tuple[int, ...], Expr, Expr] | None:
     """The bounds, inner value and fill of a value `if_then_else(bounds, inner, constant)`."""
     value = stage.value
-    if not called(value, IF_THEN_ELSE) or not isinstance(value.args[2], tirx.FloatImm):
+    if not called(value, IF_THEN_ELSE):
+        return None
+    if variables(value.args[2]) & {axis.var for axis in stage.spatial}:
         return None
     lower, upper = [0] * len(extents), list(extents)
     for condition in conjuncts(value.args[0]):
@@ -360,7 +363,7 @@ class Packed:
         LLVM makes one shuffle of this, but scalar reads of a vector read with stride two.
         """
         lanes = self.lanes
-        pair = scratch(2 * lanes, "float32", "pair", "local")
+        pair = scratch(2 * lanes, str(buffer.dtype), "pair", "local")
 
         def pick(chunk: Expr) -> Stmt:
             def take(half: Expr) -> Stmt:

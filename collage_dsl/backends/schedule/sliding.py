@@ -57,17 +57,17 @@ class Sliding:
 def sliding(stage: Stage, inlined: Inlined) -> Sliding | None:
     """The stage as a sliding reduction; None if it is not one."""
     combined = _operands(stage)
-    if combined is None or not wide(stage.spatial):
+    if combined is None or not wide(stage.spatial) or str(stage.buffer.dtype) != "float32":
         return None
     combine, first, second = combined
     last = wide(stage.spatial)[-1]
     if second is None:
-        return _sliding(stage, combine, None, first, inlined)
+        return sliding_of(stage, combine, None, first, inlined)
     moves = [last.var in variables(first), last.var in variables(second)]
     if moves == [False, True]:
-        return _sliding(stage, combine, first, second, inlined)
+        return sliding_of(stage, combine, first, second, inlined)
     if moves == [True, False]:
-        return _sliding(stage, combine, second, first, inlined)
+        return sliding_of(stage, combine, second, first, inlined)
     return None
 
 
@@ -88,10 +88,11 @@ def _reads_itself(stage: Stage, expression: Expr) -> bool:
     return isinstance(expression, TensorLoad) and expression.source.same_as(stage.buffer)
 
 
-def _sliding(
+def sliding_of(
     stage: Stage, combine: Any, still: Expr | None, moving: Expr, inlined: Inlined
 ) -> Sliding | None:
-    if not isinstance(moving, TensorLoad) or str(stage.buffer.dtype) != "float32":
+    """`stage`, which combines products of `still` and `moving`, if it slides over `moving`."""
+    if not isinstance(moving, TensorLoad):
         return None
     stage, still, moving = _groups_split(stage, still, moving)
     if still is not None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir import TensorLoad, Var
 
@@ -154,9 +155,24 @@ def _stages(nest: Any) -> list[Stage] | None:
         return None
     values = [init.value for init in inits] or [None] * len(stores)
     return [
-        Stage(spatial, reduced, write.buffer, tuple(write.indices), init, write.value)
+        _scalar(Stage(spatial, reduced, write.buffer, tuple(write.indices), init, write.value))
         for write, init in zip(stores, values, strict=True)
     ]
+
+
+def _scalar(stage: Stage) -> Stage:
+    """
+    The stage without its only spatial axis, of extent one, if it writes a scalar. One that divides
+    stays as it is, and so the function is of an unknown form: there a quotient is rounded once, as
+    the scales of quantized numbers have to be.
+    """
+    divisions: list[Any] = []
+    tvm_ffi.structural_walk(stage.value, (tirx.Div, divisions.append))
+    is_one = not stage.reduced and [axis.extent for axis in stage.spatial] == [1]
+    if stage.indices or divisions or not is_one:
+        return stage
+    value = substitute(stage.value, {stage.spatial[0].var: tirx.IntImm("int64", 0)})
+    return Stage((), (), stage.buffer, (), None, value)
 
 
 def _stores(body: Any) -> list[Any] | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from math import gcd
 
+from collage_dsl.backends.schedule.expressions import Expr
+from collage_dsl.backends.schedule.loops import Stmt, unrolled
 from collage_dsl.backends.schedule.machine import Machine
 from collage_dsl.backends.schedule.packing import Packed
 
@@ -23,6 +25,14 @@ class RegisterTile:
 
     rows: int
     vectors: int
+
+    def place(self, row: Expr, vector: Expr, lanes: int) -> Expr:
+        """Where a vector of a row begins in a buffer of all."""
+        return (row * self.vectors + vector) * lanes
+
+    def each(self, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
+        """`body` for each vector of each row, written out."""
+        return unrolled(self.rows, lambda i: unrolled(self.vectors, lambda j: body(i, j)))
 
 
 def most_rows(stride: int) -> int:
@@ -75,18 +85,22 @@ def _chunks(total: int, size: int) -> list[tuple[int, int]]:
     return [(size, full)] * (full > 0) + [(rest, 1)] * (rest > 0)
 
 
-def packed_tile(whole: Packed, rows: int, taps: int, most: int, machine: Machine) -> Packed:
+def packed_tile(
+    whole: Packed, rows: int, taps: int, most: int, machine: Machine, *, cut: bool = True
+) -> Packed:
     """
     The tile of the output that is computed from one packed buffer, and the channels in the buffer.
 
     It is the cheapest one per element whose packed operand stays in the cache. The cost includes
     halos packed twice, vectors that the tile does not fill, and sums that are stored and loaded
-    again if the channels do not fit at once.
+    again if the channels do not fit at once. All channels are in the buffer unless `cut`.
     """
     best: tuple[float, Packed] | None = None
     for shape in _candidates(whole):
-        channels = _channels(shape, rows)
+        channels = _channels(shape, rows) if cut else whole.channels
         tile = replace(shape, channels=channels)
+        if not cut and best is not None and 4 * tile.size > PACKED_BYTES:
+            continue
         parts = whole.channels // channels
         steps = channels * taps
         _, cycles = register_tile(rows, tile.vectors, steps, whole.height > 1, most, machine)

@@ -87,7 +87,7 @@ def _streams(
     def total(stream: Expr, row: Expr, start: Expr) -> Stmt:
         copied = vector(lanes, lambda v: store(partial, load(held, start + v), v))
         summed = put(stream, row, load(partial, integer(0)))
-        return sequence([copied, *_folded(partial, lanes), summed])
+        return sequence([copied, *folded(partial, lanes), summed])
 
     parts = [each(clear)]
     if full:
@@ -97,7 +97,7 @@ def _streams(
     return scoped([held, partial], sequence([*parts, each(total)]), "streams")
 
 
-def _folded(partial: Buffer, lanes: int) -> list[Stmt]:
+def folded(partial: Buffer, lanes: int) -> list[Stmt]:
     """Add the upper half of the lanes to the lower half until one lane remains."""
 
     def fold(half: int) -> Stmt:

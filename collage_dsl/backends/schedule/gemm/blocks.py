@@ -92,12 +92,18 @@ class Blocks:
 def blocks_of(form: Product, machine: Machine) -> Blocks:
     """The blocks in which a machine computes a product."""
     rows, inner = prod(extents(form.rows)), form.inner.extent
+    depth = even_part(inner, DEPTH) if rows > FEW_ROWS and inner > WHOLE else inner
+    tiles, vectors = tiles_and_vectors(form, machine, depth)
+    return Blocks(tiles, Panels(form.column.extent, inner, machine.lanes, vectors), depth)
+
+
+def tiles_and_vectors(form: Product, machine: Machine, depth: int) -> tuple[Tiles, int]:
+    """The tiles of the rows, each of `depth` steps of 4 bytes, and the vectors of a panel."""
+    rows = prod(extents(form.rows))
     vectors = 2 if rows > FEW_ROWS else 4
     most = max(1, (machine.registers - OTHERS) // vectors)
-    depth = even_part(inner, DEPTH) if rows > FEW_ROWS and inner > WHOLE else inner
     least = machine.cores // gcd(prod(extents(form.batch)), machine.cores)
-    tiles = tiles_of(rows, most, depth, form.by_columns, least)
-    return Blocks(tiles, Panels(form.column.extent, inner, machine.lanes, vectors), depth)
+    return tiles_of(rows, most, depth, form.by_columns, least), vectors
 
 
 def even_part(number: int, most: int) -> int:

@@ -66,11 +66,16 @@ class Product:
 def product_of(stage: Stage, inlined: Inlined) -> Product | None:
     """The stage as a product whose second factor is the weight; None if it is none."""
     factors = stage.factors()
-    reduced = wide(stage.reduced)
-    if factors is None or len(reduced) != 1 or str(stage.buffer.dtype) != "float32":
+    if factors is None or str(stage.buffer.dtype) != "float32":
         return None
     operand, weight = (inlined.expand(factor) for factor in factors)
-    if not isinstance(weight, TensorLoad) or len(loads(operand)) != 1:
+    return product_with(stage, operand, weight)
+
+
+def product_with(stage: Stage, operand: Expr, weight: Expr) -> Product | None:
+    """A sum of products of `operand` and `weight` over one axis as a product, if it is one."""
+    reduced = wide(stage.reduced)
+    if len(reduced) != 1 or not isinstance(weight, TensorLoad) or len(loads(operand)) != 1:
         return None
     axes = wide(stage.spatial)
     shared = [axis for axis in axes if _uses(weight, axis) and _uses(operand, axis)]

@@ -74,6 +74,8 @@ class Sums:
 class GemmKernel:
     """The loops of one group whose anchor is a product with packed weights."""
 
+    dtype = "float32"  # of the sums
+
     def __init__(
         self, form: Product, blocks: Blocks, packed: Buffer, group: Group, context: Context
     ) -> None:
@@ -97,10 +99,10 @@ class GemmKernel:
     def _strip(self, where: dict[tirx.Var, Expr], number: Expr, cores: int) -> Stmt:
         """Pack the rows of a strip, then multiply them with each panel of the weights."""
         depth, height = self.blocks.depth, self.tiles.strip
-        strides = (_pitch(depth, self.lanes), 1)
+        strides = (pitch(depth, self.lanes), 1)
         size = height * strides[0]
         if not self.form.by_inner:
-            strides = (1, _pitch(height, self.lanes))
+            strides = (1, pitch(height, self.lanes))
             size = depth * strides[1]
         rows = scratch(size, "float32", "rows")
 
@@ -170,7 +172,7 @@ class GemmKernel:
         """Multiply all tiles of a strip with one panel, and store the results."""
         tiles, waiting = self.tiles, self.form.by_columns
         height = tiles.strip if waiting else tiles.height
-        buffer = scratch(height * panel.width, "float32", "sums")
+        buffer = scratch(height * panel.width, self.dtype, "sums")
 
         def tile(number: Expr) -> Stmt:
             row = number * tiles.height
@@ -292,6 +294,6 @@ class GemmKernel:
         return finish(self.context, self.group.epilogue, index, {form.stage.buffer: value})
 
 
-def _pitch(size: int, lanes: int) -> int:
+def pitch(size: int, lanes: int) -> int:
     """An odd number of vectors that holds `size`, so that rows do not share sets of the cache."""
     return (-(-size // lanes) | 1) * lanes

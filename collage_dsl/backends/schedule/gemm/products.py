@@ -7,11 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from collage_dsl.backends.schedule.apply import is_empty, outlined
+from collage_dsl.backends.schedule.byte_products.form import ByteProduct, byte_product
+from collage_dsl.backends.schedule.byte_products.image import ByteImage, byte_image
+from collage_dsl.backends.schedule.byte_products.integers import with_integer_sums
 from collage_dsl.backends.schedule.chains import Chain
 from collage_dsl.backends.schedule.expressions import Buffer, loads
 from collage_dsl.backends.schedule.gemm.form import Product, product_of
 from collage_dsl.backends.schedule.gemm.image import ImageProduct, image_product
 from collage_dsl.backends.schedule.groups import Group, Inlined, wide_extents
+from collage_dsl.backends.schedule.machine import Machine
 from collage_dsl.backends.schedule.scheduled import VariantError
 from collage_dsl.backends.schedule.stages import Program, Stage, read
 
@@ -23,7 +27,8 @@ def products_of(func: Any) -> tuple[Program, dict[Buffer, Product]]:
     The weight of each is a parameter that nothing else reads. Raises `VariantError` if there is
     no such product.
     """
-    return _found(func, product)
+    program = _program(func)
+    return program, _some(_products(program, product))
 
 
 def product(stage: Stage, inlined: Inlined) -> Product | None:
@@ -32,25 +37,38 @@ def product(stage: Stage, inlined: Inlined) -> Product | None:
     return form if form is not None and form.has_one_weight else None
 
 
-def packable(func: Any) -> tuple[Program, dict[Buffer, Product | ImageProduct]]:
-    """The same, with convolutions of any number of taps."""
-
-    def form_of(stage: Stage, inlined: Inlined) -> Product | ImageProduct | None:
-        return image_product(stage, inlined) or product(stage, inlined)
-
-    return _found(func, form_of)
+Packable = Product | ImageProduct | ByteProduct | ByteImage
 
 
-def _found(
-    func: Any, form_of: Callable[[Stage, Inlined], Any]
-) -> tuple[Program, dict[Buffer, Any]]:
+def packable(func: Any, machine: Machine) -> tuple[Program, dict[Buffer, Packable]]:
+    """
+    The same, with convolutions of any number of taps and products of bytes. The program has sums of
+    integers for those of dequantized bytes.
+    """
+    program = with_integer_sums(_program(func))
+    forms: dict[Buffer, Packable] = _products(program, _packable)
+    bytes_ = [form for form in forms.values() if isinstance(form, ByteProduct | ByteImage)]
+    if bytes_ and not machine.dots:
+        raise VariantError("the processor has no instruction for products of bytes")
+    return program, _some(forms)
+
+
+def _packable(stage: Stage, inlined: Inlined) -> Packable | None:
+    found = image_product(stage, inlined) or product(stage, inlined)
+    return found or byte_product(stage, inlined) or byte_image(stage, inlined)
+
+
+def _program(func: Any) -> Program:
     program = read(func)
     if program is None or any(is_empty(buffer) for buffer in program.parameters):
         raise VariantError("the form of this function is not known")
-    forms = _products(program, form_of)
+    return program
+
+
+def _some(forms: dict[Buffer, Any]) -> dict[Buffer, Any]:
     if not forms:
         raise VariantError("no sum of this function is a product with a weight that is read once")
-    return program, forms
+    return forms
 
 
 def _products(program: Program, form_of: Callable[[Stage, Inlined], Any]) -> dict[Buffer, Any]:

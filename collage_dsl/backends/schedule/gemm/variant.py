@@ -9,16 +9,25 @@ from typing import Any
 from tvm import tirx
 
 from collage_dsl.backends.schedule.apply import body_of, statement
+from collage_dsl.backends.schedule.byte_products.form import ByteProduct
+from collage_dsl.backends.schedule.byte_products.image import (
+    ByteImage,
+    byte_filters,
+    filter_size,
+)
+from collage_dsl.backends.schedule.byte_products.image_kernel import ByteImageKernel
+from collage_dsl.backends.schedule.byte_products.kernel import ByteKernel, byte_blocks
+from collage_dsl.backends.schedule.byte_products.panels import byte_packing
 from collage_dsl.backends.schedule.context import Context
 from collage_dsl.backends.schedule.expressions import Buffer, integer
 from collage_dsl.backends.schedule.gemm.blocks import blocks_of
 from collage_dsl.backends.schedule.gemm.form import Product
-from collage_dsl.backends.schedule.gemm.image import ImageProduct, filter_packing
+from collage_dsl.backends.schedule.gemm.image import filter_packing
 from collage_dsl.backends.schedule.gemm.image_blocks import image_blocks
 from collage_dsl.backends.schedule.gemm.image_kernel import ImageKernel
 from collage_dsl.backends.schedule.gemm.kernel import GemmKernel
 from collage_dsl.backends.schedule.gemm.panels import packing
-from collage_dsl.backends.schedule.gemm.products import packable
+from collage_dsl.backends.schedule.gemm.products import Packable, packable
 from collage_dsl.backends.schedule.groups import Group
 from collage_dsl.backends.schedule.loops import Stmt
 from collage_dsl.backends.schedule.machine import Machine, machine_of
@@ -36,8 +45,8 @@ class Method:
 
 def gemm(func: Any, target: Any) -> Scheduled:
     """`func` with its products computed from packed weights, and the rest as `direct` does."""
-    program, forms = packable(func)
     machine = machine_of(target)
+    program, forms = packable(func, machine)
     methods = {stage: _method(form, machine) for stage, form in forms.items()}
 
     def generated(group: Group, context: Context) -> Stmt:
@@ -56,9 +65,13 @@ def gemm(func: Any, target: Any) -> Scheduled:
     return Scheduled(tirx.PrimFunc(parameters, body, func.ret_type, func.attrs), prepared)
 
 
-def _method(form: Product | ImageProduct, machine: Machine) -> Method:
+def _method(form: Packable, machine: Machine) -> Method:
     if isinstance(form, Product):
         return _of_rows(form, machine)
+    if isinstance(form, ByteProduct):
+        return _of_bytes(form, machine)
+    if isinstance(form, ByteImage):
+        return _of_byte_image(form)
     blocks = image_blocks(form, machine)
     packed = _packed(form.weights, blocks.filters.size)
 
@@ -78,5 +91,24 @@ def _of_rows(form: Product, machine: Machine) -> Method:
     return Method(packed, packing(form, blocks.panels, packed), loops)
 
 
-def _packed(weights: Buffer, size: int) -> Buffer:
-    return tirx.decl_buffer((integer(size),), "float32", weights.name, data_alignment=64)
+def _of_bytes(form: ByteProduct, machine: Machine) -> Method:
+    blocks = byte_blocks(form, machine)
+    packed = _packed(form.weights, blocks.panels.size, "int32")
+
+    def loops(group: Group, context: Context) -> Stmt:
+        return ByteKernel(form, blocks, packed, group, context).statement()
+
+    return Method(packed, byte_packing(form, blocks.panels, packed), loops)
+
+
+def _of_byte_image(form: ByteImage) -> Method:
+    packed = _packed(form.weights, filter_size(form), "int32")
+
+    def loops(group: Group, context: Context) -> Stmt:
+        return ByteImageKernel(form, packed, group, context).statement()
+
+    return Method(packed, byte_filters(form, packed), loops)
+
+
+def _packed(weights: Buffer, size: int, dtype: str = "float32") -> Buffer:
+    return tirx.decl_buffer((integer(size),), dtype, weights.name, data_alignment=64)

@@ -1,0 +1,123 @@
+"""
+Time quantized layers in our native kernels and in onnxruntime, in turn, on one core.
+
+    taskset -c 0 python benchmarks/quantized_layers.py [--only 3x3] [--seconds SECONDS]
+
+Each model is one layer that the tools of onnxruntime quantize: static ones with the quantization of
+their input and of their result, dynamic ones with the search for the range of their input. `gemm`
+has the products by dot products of bytes, `direct` by loops over the operands as they are. Times
+are CPU time, a low percentile.
+"""
+
+import argparse
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import onnx
+from kernels.timing import in_turns
+from layers import Layers, random_inputs
+from quantized import dynamic, static
+
+import collage_dsl as collage
+from collage_dsl.backends.tvm import host_cpu
+from collage_dsl.offline import onnxruntime
+from collage_dsl.realization.executable import ModelExecutable
+from collage_dsl.resources import folder
+
+Quantize = Callable[[Path, Path], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A layer in float32, and how it is quantized."""
+
+    name: str
+    model: Callable[[], onnx.ModelProto]
+    quantize: Quantize
+
+
+def product(rows: int, taken: int, made: int) -> onnx.ModelProto:
+    net = Layers()
+    return net.model(net.fully_connected(net.input(rows, taken), taken, made), [rows, made])
+
+
+def tokens(rows: int, taken: int, made: int) -> onnx.ModelProto:
+    """The same with a product and a sum in place of a `Gemm`."""
+    net = Layers()
+    return net.model(net.linear(net.input(1, rows, taken), taken, made), [1, rows, made])
+
+
+def convolution(taken: int, made: int, size: int, side: int, stride: int = 1) -> onnx.ModelProto:
+    net = Layers()
+    x = net.relu(net.conv(net.input(1, taken, size, size), taken, made, side, stride))
+    return net.model(x, [1, made, -(-size // stride), -(-size // stride)])
+
+
+def cases() -> Iterator[Case]:
+    for rows, taken, made in ((128, 768, 768), (128, 768, 3072), (128, 3072, 768), (1, 2048, 1000)):
+        name = f"{rows}x{taken}x{made}"
+        yield Case(f"product {name}", lambda s=(rows, taken, made): product(*s), static)
+        yield Case(f"dynamic {name}", lambda s=(rows, taken, made): tokens(*s), dynamic)
+    for shape in (
+        (64, 64, 56, 3),
+        (128, 128, 28, 3),
+        (256, 256, 14, 3),
+        (512, 512, 7, 3),
+        (128, 128, 56, 3, 2),
+        (64, 256, 56, 1),
+        (512, 128, 28, 1),
+        (256, 1024, 14, 1),
+        (3, 64, 224, 7, 2),
+    ):
+        taken, made, size, side, *stride = shape
+        name = f"{side}x{side}{f' by {stride[0]}' if stride else ''} {taken}->{made}@{size}"
+        yield Case(name, lambda s=shape: convolution(*s), static)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="a part of the names of the layers")
+    parser.add_argument("--seconds", type=float, default=4.0, help="for each layer")
+    given = parser.parse_args()
+    print(f"On {host_cpu()}, one thread.\n")
+    print("| layer | gemm | direct | onnxruntime | gemm over onnxruntime |")
+    print("|---|---:|---:|---:|---:|")
+    for case in cases():
+        if given.only in case.name:
+            print(_line(case, given.seconds), flush=True)
+
+
+def _line(case: Case, seconds: float) -> str:
+    with TemporaryDirectory() as folder:
+        source, made = Path(folder, "source.onnx"), Path(folder, "made.onnx")
+        onnx.save(case.model(), source)
+        case.quantize(source, made)
+        model = onnx.load(made)
+    inputs = random_inputs(model)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    ours = [_compiled(model, variants) for variants in ("gemm, direct", "direct")]
+    calls = [lambda each=each: each.run(inputs) for each in ours]
+    times = in_turns([*calls, lambda: session.run(None, inputs)], 1, seconds)
+    shown = " | ".join(f"{each * 1e6:.0f} us" for each in times)
+    return f"| {case.name} | {shown} | {times[0] / times[-1]:.2f} |"
+
+
+def _compiled(model: onnx.ModelProto, variants: str) -> ModelExecutable:
+    """`model` in the largest native kernels, by the first of `variants` that can compute each."""
+    specs = folder("specs")
+    with TemporaryDirectory() as copy:
+        shutil.copytree(specs / "std", Path(copy, "std"))
+        text = (specs / "native.collage").read_text()
+        path = Path(copy, "native.collage")
+        path.write_text(text.replace("  fallback;", f"  variants [{variants}];\n  fallback;"))
+        made = collage.compile(model, [path], cost=lambda each: 1e-6 / len(each.nodes))
+    return made.executable
+
+
+if __name__ == "__main__":
+    main()

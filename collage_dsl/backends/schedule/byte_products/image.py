@@ -1,0 +1,146 @@
+"""Recognize a convolution of bytes, and pack its weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tvm import tirx
+from tvm.ir import TensorLoad
+
+from collage_dsl.backends.schedule.byte_products.form import Factor, factor_of
+from collage_dsl.backends.schedule.byte_products.panels import QUAD, quad_of, quads, signed
+from collage_dsl.backends.schedule.expressions import (
+    Buffer,
+    Expr,
+    integer,
+    substitute,
+    variables,
+)
+from collage_dsl.backends.schedule.groups import Inlined
+from collage_dsl.backends.schedule.loops import Stmt, load, loop, nest, sequence, store
+from collage_dsl.backends.schedule.scheduled import preparing
+from collage_dsl.backends.schedule.sliding import Sliding, sliding_of
+from collage_dsl.backends.schedule.stages import Axis, Stage, extents
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByteImage:
+    """
+    A convolution of an image of bytes with filters of bytes, without the zero points of these.
+
+    The zero point of the image uses no axis, that of the filters none but `column`.
+    """
+
+    window: Sliding
+    operand: Factor
+    weight: Factor
+
+    @property
+    def weights(self) -> Buffer:
+        return self.weight.value.source
+
+    @property
+    def column(self) -> Axis:
+        return self.window.rows[0]
+
+    @property
+    def channel(self) -> Axis:
+        return self.window.channels[0]
+
+    @property
+    def taps(self) -> int:
+        return prod(extents(self.window.taps))
+
+    @property
+    def terms(self) -> int:
+        """The products that are summed for a pixel."""
+        return self.channel.extent * self.taps
+
+    @property
+    def steps(self) -> int:
+        """The quads of a filter."""
+        return quads(self.channel.extent) * self.taps
+
+
+def byte_image(stage: Stage, inlined: Inlined) -> ByteImage | None:
+    """The stage as a convolution of bytes whose second factor is the weight; None if it is none."""
+    factors = stage.factors()
+    if factors is None or str(stage.buffer.dtype) != "int32":
+        return None
+    operand, weight = factor_of(factors[0]), factor_of(inlined.expand(factors[1]))
+    if operand is None or weight is None or not isinstance(weight.value, TensorLoad):
+        return None
+    form = sliding_of(stage, tirx.Add, weight.value, operand.value, inlined)
+    if form is None or len(form.rows) != 1 or len(form.channels) != 1:
+        return None
+    channel = form.channels[0].var
+    of_channel = [index for index in form.moving.indices if channel in variables(index)]
+    if len(of_channel) != 1 or not channel.same_as(of_channel[0]):
+        return None
+    of_image = {axis.var for axis in (*stage.spatial, *stage.reduced)}
+    of_filter = of_image - {form.rows[0].var}
+    if variables(operand.zero) & of_image or variables(weight.zero) & of_filter:
+        return None
+    grouped = variables(weight.value) & {axis.var for axis in form.batch}
+    return None if grouped else ByteImage(form, operand, weight)
+
+
+def filter_size(form: ByteImage) -> int:
+    """
+    The packed weights: a filter after the other, its quads and then the sum of its bytes. The last
+    filter has ones, so that it sums what a pixel reads.
+    """
+    return (form.column.extent + 1) * (form.steps + 1)
+
+
+def byte_filters(form: ByteImage, packed: Buffer) -> Any:
+    """The PrimFunc that packs weights: it takes them and writes `packed`."""
+    window, channels = form.window, form.channel.extent
+    axes = (*form.window.stage.spatial, *form.window.stage.reduced)
+    fixed = {axis.var: integer(0) for axis in axes if axis.extent == 1}
+    pitch, taps = form.steps + 1, extents(window.taps)
+
+    def exists(channel: Expr, value: Expr) -> Expr:
+        zero = tirx.IntImm("int32", 0)
+        inside = channel < channels
+        return tirx.if_then_else(inside, value, zero) if channels % QUAD else value
+
+    def quad(filter_: Expr, number: Expr, tap: list[Expr]) -> Stmt:
+        at = fixed | {a.var: t for a, t in zip(window.taps, tap, strict=True)}
+        at |= {form.column.var: filter_}
+        bytes_ = []
+        for place in range(QUAD):
+            channel = number * QUAD + place
+            value = substitute(form.weight.value, at | {form.channel.var: channel})
+            bytes_.append(exists(channel, signed(value)))
+        total = load(packed, filter_ * pitch + form.steps)
+        summed = store(packed, sum(bytes_, total), filter_ * pitch + form.steps)
+        return sequence(
+            [summed, store(packed, quad_of(bytes_), filter_ * pitch + step(number, tap))]
+        )
+
+    def step(number: Expr, tap: list[Expr]) -> Expr:
+        place = number
+        for extent, index in zip(taps, tap, strict=True):
+            place = place * extent + index
+        return place
+
+    def ones(number: Expr, tap: list[Expr]) -> Stmt:
+        one = tirx.IntImm("int32", 1)
+        bytes_ = [exists(number * QUAD + place, one) for place in range(QUAD)]
+        return store(packed, quad_of(bytes_), form.column.extent * pitch + step(number, tap))
+
+    def filled(filter_: Expr) -> Stmt:
+        zero = store(packed, tirx.IntImm("int32", 0), filter_ * pitch + form.steps)
+        counts = (quads(channels), *taps)
+        return sequence([zero, nest(counts, lambda at: quad(filter_, at[0], at[1:]))])
+
+    body = sequence(
+        [
+            loop(form.column.extent, filled, name="filter"),
+            nest((quads(channels), *taps), lambda at: ones(at[0], at[1:])),
+        ]
+    )
+    return preparing(form.weights, packed, body)

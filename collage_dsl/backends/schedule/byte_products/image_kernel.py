@@ -1,0 +1,132 @@
+"""
+Loops of a convolution of bytes with packed weights: pixels in vectors, four channels at a time.
+
+The image is copied as quads of channels, which a broadcast quad of a filter is multiplied with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tvm import tirx
+
+from collage_dsl.backends.schedule.byte_products.image import ByteImage
+from collage_dsl.backends.schedule.byte_products.panels import QUAD, as_unsigned, quad_of, quads
+from collage_dsl.backends.schedule.byte_products.tile import as_bytes, dots, whole
+from collage_dsl.backends.schedule.byte_products.totals import Totals
+from collage_dsl.backends.schedule.context import Context
+from collage_dsl.backends.schedule.contraction import Place, SlidingKernel, Sums
+from collage_dsl.backends.schedule.expressions import (
+    Buffer,
+    Expr,
+    constant,
+    integer,
+    substitute,
+)
+from collage_dsl.backends.schedule.groups import Group
+from collage_dsl.backends.schedule.loops import Stmt, load, scratch, split_index, store
+from collage_dsl.backends.schedule.packing import Packed, Source
+from collage_dsl.backends.schedule.stages import extents
+from collage_dsl.backends.schedule.tiling import RegisterTile
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BytePlace(Place):
+    """The place of a tile, and the sums of what each pixel reads, rows of them `pitch` apart."""
+
+    totals: Buffer | None
+    pitch: int
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        return () if self.totals is None else (self.totals,)
+
+
+class ByteImageKernel(SlidingKernel):
+    """The loops of one group whose anchor is a convolution of bytes with packed weights."""
+
+    dtype = "int32"
+    cut = False
+
+    def __init__(self, form: ByteImage, packed: Buffer, group: Group, context: Context) -> None:
+        self.bytes, self.filters = form, packed
+        super().__init__(form.window, group, context)
+
+    def _steps(self) -> tuple[int, int]:
+        return quads(self.bytes.channel.extent), self.bytes.steps + 1
+
+    def _place(self, tile: Packed, where: dict[tirx.Var, Expr], corner: Sequence[Expr]) -> Place:
+        totals = scratch(tile.vectors * tile.lanes, "int32", "totals")
+        is_needed = constant(self.bytes.weight.signed_zero) != 0
+        y, x = corner
+        return BytePlace(where, integer(0), y, x, totals if is_needed else None, tile.pitch)
+
+    def _before_rows(self, tile: Packed, packed: Buffer, at: Place) -> list[Stmt]:
+        """Sum what each pixel reads, by the filter of ones."""
+        assert isinstance(at, BytePlace)
+        if at.totals is None:
+            return []
+        sums = Sums(at.totals, integer(0), resumed=False)
+        size = RegisterTile(1, min(8, tile.vectors))
+        return [self._columns(tile, packed, sums, at, integer(self.rows), size)]
+
+    def _channel(self, number: Expr) -> dict[tirx.Var, Expr]:
+        return {self.bytes.channel.var: number}
+
+    def _source(self) -> Source:
+        """The image by quads of channels, all of them unsigned bytes."""
+        image, channels = super()._source(), self.bytes.channel.extent
+        places = [self.bytes.channel.var.same_as(each) for each in self.form.moving.indices]
+        dimension = places.index(True)
+
+        def unsigned(value: Expr) -> Expr:
+            return tirx.Cast("int32", as_unsigned(value))
+
+        def quad(at: Sequence[Expr]) -> Expr:
+            return quad_of([byte(at, at[dimension] * QUAD + place) for place in range(QUAD)])
+
+        def byte(at: Sequence[Expr], channel: Expr) -> Expr:
+            if channels % QUAD:
+                channel = tirx.min(channel, integer(channels - 1))
+            return unsigned(image.value([*at[:dimension], channel, *at[dimension + 1 :]]))
+
+        return replace(image, value=quad, fill=quad_of([unsigned(image.fill)] * QUAD))
+
+    def _products(
+        self,
+        packed: tuple[Buffer, Expr],
+        held: tuple[Buffer, RegisterTile],
+        at: dict[tirx.Var, Expr],
+        first: Expr,
+    ) -> Stmt:
+        (operand, origin), (sums, size) = packed, held
+        machine, lanes = self.context.machine, self.context.machine.lanes
+
+        def product(i: Expr, j: Expr) -> Stmt:
+            place = whole(size.place(i, j, lanes), lanes)
+            pixels = as_bytes(load(operand, whole(origin + j * lanes, lanes)), "uint8", lanes)
+            filter_ = tirx.Broadcast(load(self.filters, self._step(at, first + i)), lanes)
+            total = dots(machine, load(sums, place), pixels, as_bytes(filter_, "int8", lanes))
+            return store(sums, total, place)
+
+        return size.each(product)
+
+    def _step(self, at: dict[tirx.Var, Expr], row: Expr) -> Expr:
+        """Where a quad of a filter is."""
+        place = at[self.bytes.channel.var]
+        for axis in self.form.taps:
+            place = place * axis.extent + at[axis.var]
+        return row * (self.bytes.steps + 1) + place
+
+    def _result(self, place: Place, row: Expr, at: tuple[Expr, Expr], held: Expr) -> Stmt:
+        assert isinstance(place, BytePlace)
+        form = self.bytes
+        parts = split_index(row, extents(self.form.rows))
+        where = {axis.var: part for axis, part in zip(self.form.rows, parts, strict=True)}
+        weight = load(self.filters, row * (form.steps + 1) + form.steps)
+        total = None if place.totals is None else load(place.totals, at[0] * place.pitch + at[1])
+        right = Totals(weight, total, form.terms).corrected(
+            held, form.operand.unsigned_zero, substitute(form.weight.signed_zero, where)
+        )
+        return super()._result(place, row, at, right)

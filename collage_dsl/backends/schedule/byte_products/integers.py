@@ -1,0 +1,119 @@
+"""
+Compute products of dequantized numbers as products of integers.
+
+A dequantized number is a scale times a whole number. The scales do not change along the sum, so the
+product is the product of the scales times a sum of whole numbers, which is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from tvm import tirx
+
+from collage_dsl.backends.schedule.byte_products.form import factor_of, is_byte
+from collage_dsl.backends.schedule.expressions import (
+    IF_THEN_ELSE,
+    Buffer,
+    Expr,
+    called,
+    loads,
+    variables,
+)
+from collage_dsl.backends.schedule.groups import Inlined
+from collage_dsl.backends.schedule.loops import load
+from collage_dsl.backends.schedule.stages import Program, Stage, extents
+
+MOST_TERMS = 2**31 // 255**2
+"""The longest sum of products of two bytes without their zero points that int32 holds."""
+
+
+def with_integer_sums(program: Program) -> Program:
+    """`program` with two stages for each product of dequantized bytes: a sum and its scale."""
+    inlined = Inlined({stage.buffer: stage for stage in program.stages if stage.pointwise})
+    found = [each for stage in program.stages for each in _split(stage, inlined)]
+    if len(found) == len(program.stages):
+        return program
+    return replace(program, stages=tuple(_used(found, program.parameters)))
+
+
+def _split(stage: Stage, inlined: Inlined) -> Sequence[Stage]:
+    factors = stage.factors()
+    is_short = prod(extents(stage.reduced)) <= MOST_TERMS
+    if factors is None or str(stage.buffer.dtype) != "float32" or not is_short:
+        return [stage]
+    one, other = (_scaled(inlined.expand(factor)) for factor in factors)
+    if one is None:
+        one = _padded(factors[0], inlined)
+    summed = {axis.var for axis in stage.reduced}
+    if one is None or other is None:
+        return [stage]
+    if (variables(one.scale) | variables(other.scale)) & summed:
+        return [stage]
+    buffer = tirx.decl_buffer(stage.buffer.shape, "int32", f"{stage.buffer.name}_sum")
+    held, zero = load(buffer, *stage.indices), tirx.IntImm("int32", 0)
+    value = tirx.Cast("float32", held) * one.scale * other.scale
+    return [
+        *one.stages,
+        replace(stage, buffer=buffer, init=zero, value=held + one.integer * other.integer),
+        Stage(stage.spatial, (), stage.buffer, stage.indices, None, value),
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scaled:
+    """
+    A float: `integer`, a byte without its zero point, times `scale`. The integer reads what
+    `stages` compute.
+    """
+
+    integer: Expr
+    scale: Expr
+    stages: tuple[Stage, ...] = ()
+
+
+def _scaled(value: Expr) -> _Scaled | None:
+    """A dequantized byte; None for another value."""
+    if not isinstance(value, tirx.Mul) or not isinstance(value.a, tirx.Cast):
+        return None
+    found = factor_of(value.a.value)
+    if found is None or not (isinstance(found.zero, tirx.IntImm) or is_byte(found.zero)):
+        return None
+    return _Scaled(value.a.value, value.b)
+
+
+def _padded(factor: Expr, inlined: Inlined) -> _Scaled | None:
+    """Dequantized bytes, padded with zeros, as bytes that are padded with their zero point."""
+    stage = inlined.stages.get(getattr(factor, "source", None))
+    if stage is None:
+        return None
+    value = inlined.expand(stage.value)
+    if not called(value, IF_THEN_ELSE) or not _is_zero(value.args[2]):
+        return None
+    inside = _scaled(value.args[1])
+    found = None if inside is None else factor_of(inside.integer)
+    axes = {axis.var for axis in stage.spatial}
+    if inside is None or found is None or (variables(inside.scale) | variables(found.zero)) & axes:
+        return None
+    dtype = str(found.value.ty.dtype)
+    bytes_ = tirx.decl_buffer(stage.buffer.shape, dtype, f"{stage.buffer.name}_bytes")
+    padded = tirx.if_then_else(value.args[0], found.value, tirx.Cast(dtype, found.zero))
+    integer = tirx.Cast("int32", load(bytes_, *factor.indices)) - found.zero
+    return _Scaled(integer, inside.scale, (replace(stage, buffer=bytes_, value=padded),))
+
+
+def _is_zero(value: Expr) -> bool:
+    return isinstance(value, tirx.FloatImm) and value.value == 0
+
+
+def _used(stages: Sequence[Stage], results: Sequence[Buffer]) -> list[Stage]:
+    """The stages without those that write what nothing reads."""
+    kept: list[Stage] = []
+    needed = set(results)
+    for stage in reversed(stages):
+        if stage.buffer in needed:
+            kept.append(stage)
+            needed |= {read.source for read in loads(stage.value)}
+    return kept[::-1]

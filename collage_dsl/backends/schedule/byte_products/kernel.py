@@ -1,0 +1,145 @@
+"""
+Loops of a product of bytes with packed weights: columns in vectors, four bytes of a row at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm import tirx
+
+from collage_dsl.backends.schedule.byte_products.form import ByteProduct
+from collage_dsl.backends.schedule.byte_products.panels import QUAD, as_unsigned, quads
+from collage_dsl.backends.schedule.byte_products.tile import DotTile, row_total, whole
+from collage_dsl.backends.schedule.byte_products.totals import Totals
+from collage_dsl.backends.schedule.context import Context
+from collage_dsl.backends.schedule.expressions import Buffer, Expr, constant, integer, substitute
+from collage_dsl.backends.schedule.few_rows.dots import folded
+from collage_dsl.backends.schedule.gemm.blocks import Blocks, tiles_and_vectors
+from collage_dsl.backends.schedule.gemm.kernel import GemmKernel, Strip, Sums, pitch
+from collage_dsl.backends.schedule.gemm.panels import Panels
+from collage_dsl.backends.schedule.groups import Group
+from collage_dsl.backends.schedule.loops import (
+    Stmt,
+    load,
+    loop,
+    scoped,
+    scratch,
+    sequence,
+    store,
+    vector,
+    vectorised,
+)
+from collage_dsl.backends.schedule.machine import Machine
+
+
+def byte_blocks(form: ByteProduct, machine: Machine) -> Blocks:
+    """The blocks in which a machine computes a product of bytes."""
+    product, depth = form.product, quads(form.product.inner.extent)
+    tiles, vectors = tiles_and_vectors(product, machine, depth)
+    return Blocks(tiles, Panels(product.column.extent, depth + 1, machine.lanes, vectors), depth)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByteStrip(Strip):
+    """A strip of rows of unsigned bytes, and the sum of each row, if it is needed."""
+
+    totals: Buffer | None
+
+
+class ByteKernel(GemmKernel):
+    """The loops of one group whose anchor is a product of bytes with packed weights."""
+
+    dtype = "int32"
+
+    def __init__(
+        self, form: ByteProduct, blocks: Blocks, packed: Buffer, group: Group, context: Context
+    ) -> None:
+        super().__init__(form.product, blocks, packed, group, context)
+        self.bytes = form
+        self.wide = QUAD * self.lanes
+        self.pitch = QUAD * pitch(blocks.depth, self.lanes)
+
+    def _strip(self, where: dict[tirx.Var, Expr], number: Expr, cores: int) -> Stmt:
+        height = self.tiles.strip
+        rows = scratch(height * self.pitch, "uint8", "rows")
+        totals = scratch(height, "int32", "totals")
+        if constant(self.bytes.weight.signed_zero) == 0:
+            totals = None
+
+        def strip(inner: Expr) -> Strip:
+            return ByteStrip(where, number, rows, (self.pitch, QUAD), inner, totals)
+
+        buffers = [rows] if totals is None else [rows, totals]
+        return scoped(buffers, self._at_once(strip, cores), "strip")
+
+    def _fill(self, strip: Strip, count: int) -> Stmt:
+        """Copy the rows of a strip, with zeros at their ends, and sum them."""
+        form, inner = self.form, self.form.inner.extent
+
+        def copy(row: Expr, at: Expr) -> Stmt:
+            where = self._at(strip, row) | {form.inner.var: at}
+            value = as_unsigned(substitute(form.operand, where))
+            return store(strip.rows, value, row * self.pitch + at)
+
+        def blank(row: Expr, at: Expr) -> Stmt:
+            return store(strip.rows, tirx.const(0, "uint8"), row * self.pitch + inner + at)
+
+        def filled(row: Expr) -> Stmt:
+            parts = [vectorised(inner, self.wide, lambda at: copy(row, at))]
+            if rest := self.pitch - inner:
+                parts.append(vectorised(rest, self.wide, lambda at: blank(row, at)))
+            return sequence([*parts, *self._summed(strip, row)])
+
+        return loop(count, filled, name="row")
+
+    def _summed(self, strip: Strip, row: Expr) -> list[Stmt]:
+        """Sum a row of a strip, if its sum is needed."""
+        assert isinstance(strip, ByteStrip)
+        if strip.totals is None:
+            return []
+        lanes = self.lanes
+        held = scratch(lanes, "int32", "held", "local")
+        partial = scratch(lanes, "int32", "partial")
+
+        def part(number: Expr) -> Expr:
+            return load(strip.rows, whole(row * self.pitch + number * self.wide, self.wide))
+
+        added = row_total(self.context.machine, part, -(-self.form.inner.extent // self.wide), held)
+        copied = vector(lanes, lambda lane: store(partial, load(held, lane), lane))
+        done = store(strip.totals, load(partial, integer(0)), row)
+        body = sequence([added, copied, *folded(partial, lanes), done])
+        return [scoped([held, partial], body, "total")]
+
+    def _registers(self, strip: Strip, sums: Sums, tile: Expr, *, resumed: bool = False) -> Stmt:
+        panel, first = sums.panel, tile * self.tiles.height
+
+        def row(i: Expr, quad: Expr) -> Expr:
+            four = load(strip.rows, whole(strip.element(first + i, quad), QUAD))
+            return tirx.reinterpret("int32", four)
+
+        def weight(quad: Expr, column: Expr) -> Expr:
+            return load(self.packed, whole(self.panels.place(panel, quad, column), self.lanes))
+
+        def out(i: Expr, column: Expr, value: Expr) -> Stmt:
+            place = whole(sums.start + i * panel.width + column, self.lanes)
+            return store(sums.buffer, value, place)
+
+        def ahead(quad: Expr) -> list[Stmt]:
+            return self._fetched(strip, panel, tile, quad)
+
+        registers = DotTile(self.tiles.height, panel.width, self.context.machine)
+        return registers.multiplied(self.blocks.depth, row, weight, out, ahead)
+
+    def _done(self, strip: Strip, row: Expr, sums: Sums, column: Expr, value: Expr) -> Stmt:
+        """Correct a sum by the zero points, and store its results."""
+        assert isinstance(strip, ByteStrip)
+        at = self._at(strip, row) | {self.form.column.var: sums.panel.column + column}
+        row_zero = substitute(self.bytes.operand.unsigned_zero, at)
+        column_zero = substitute(self.bytes.weight.signed_zero, at)
+        place = self.panels.place(sums.panel, integer(self.blocks.depth), column)
+        total = None if strip.totals is None else load(strip.totals, row)
+        totals = Totals(load(self.packed, place), total, self.form.inner.extent)
+        return super()._done(
+            strip, row, sums, column, totals.corrected(value, row_zero, column_zero)
+        )

@@ -1,0 +1,83 @@
+"""
+The packed form of weights that are bytes: four of a column, which a product sums at once, in the
+bits of an int32. After them comes the sum of each column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import tirx
+
+from collage_dsl.backends.schedule.byte_products.form import ByteProduct
+from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, substitute
+from collage_dsl.backends.schedule.gemm.panels import Panel, Panels
+from collage_dsl.backends.schedule.loops import Stmt, load, loop, sequence, store
+from collage_dsl.backends.schedule.scheduled import preparing
+
+QUAD = 4
+"""The bytes whose products are summed at once."""
+
+
+def quads(inner: int) -> int:
+    """The quads that hold `inner` bytes."""
+    return -(-inner // QUAD)
+
+
+def signed(value: Expr) -> Expr:
+    """A byte, less 128 if it is unsigned, as an int32."""
+    wide = tirx.Cast("int32", value)
+    return wide if str(value.ty.dtype) == "int8" else wide - 128
+
+
+def as_unsigned(value: Expr) -> Expr:
+    """A byte, plus 128 if it is signed, as an unsigned one."""
+    if str(value.ty.dtype) == "uint8":
+        return value
+    return tirx.bitwise_xor(tirx.Cast("uint8", value), tirx.const(128, "uint8"))
+
+
+def quad_of(bytes_: Sequence[Expr]) -> Expr:
+    """Four bytes, each an int32, in the bits of one."""
+    bits: Expr = tirx.IntImm("int32", 0)
+    for place, byte in enumerate(bytes_):
+        bits = tirx.bitwise_or(bits, (byte & 255) << (8 * place))
+    return bits
+
+
+def byte_packing(form: ByteProduct, panels: Panels, packed: Buffer) -> Any:
+    """The PrimFunc that packs weights: it takes them and writes `packed`."""
+    product = form.product
+    inner = product.inner.extent
+    last = integer(quads(inner))
+
+    def byte(panel: Panel, at: Expr, column: Expr) -> Expr:
+        """A signed byte as an int32, and zero for what does not exist."""
+        where = {product.column.var: panel.column + column, product.inner.var: at}
+        value = signed(substitute(product.weight, product.fixed | where))
+        exists = column < panel.used if panel.used < panel.width else None
+        if inner % QUAD:
+            inside = at < inner
+            exists = inside if exists is None else tirx.And(exists, inside)
+        zero = tirx.IntImm("int32", 0)
+        return value if exists is None else tirx.if_then_else(exists, value, zero)
+
+    def quad(panel: Panel, number: Expr, column: Expr) -> Stmt:
+        bytes_ = [byte(panel, number * QUAD + place, column) for place in range(QUAD)]
+        total = load(packed, panels.place(panel, last, column))
+        summed = store(packed, sum(bytes_, total), panels.place(panel, last, column))
+        return sequence(
+            [summed, store(packed, quad_of(bytes_), panels.place(panel, number, column))]
+        )
+
+    def column_packed(panel: Panel, column: Expr) -> Stmt:
+        place = panels.place(panel, last, column)
+        zero = store(packed, tirx.IntImm("int32", 0), place)
+        rows = loop(quads(inner), lambda number: quad(panel, number, column), name="quad")
+        return sequence([zero, rows])
+
+    def copied(panel: Panel) -> Stmt:
+        return loop(panel.width, lambda column: column_packed(panel, column), name="column")
+
+    return preparing(product.weights, packed, panels.each(copied))

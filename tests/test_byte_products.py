@@ -1,0 +1,347 @@
+"""Products of bytes by dot products of the processor are those of whole numbers."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from numpy.lib.stride_tricks import sliding_window_view
+from onnxruntime.quantization import QuantType
+from tvm import relax
+from tvm.relax import op as R  # noqa: N812 - as TVM prints it
+from tvm.target.codegen import llvm_cpu_has_features
+
+import collage_dsl as collage
+from collage_dsl import parse_graph
+from collage_dsl.backends.runtime.cores import on_cores
+from collage_dsl.backends.schedule import schedule, schedule_variant
+from collage_dsl.backends.schedule.machine import machine_of
+from collage_dsl.backends.schedule.scheduled import VariantError
+from collage_dsl.backends.tvm import Tvm
+from collage_dsl.backends.variants import unpromising, unsuitable
+from collage_dsl.realization.variants import pinned
+from collage_dsl.realization.verify import run_onnx
+from collage_dsl.resources import folder
+from tests.test_schedule import Array, built, native, outputs
+
+sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
+
+from layers import Layers
+from quantized import dynamic, static
+
+pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
+
+Build = Callable[..., Any]
+
+
+RUNNING = [None, "alderlake"] if llvm_cpu_has_features("avxvnni", native()) else [None]
+"""Processors whose code this one can run. One without the instruction runs loops."""
+
+
+def function(arrays: Sequence[Array], build: Build) -> Any:
+    """The one function that TVM fuses what `build` emits into."""
+    builder = relax.BlockBuilder()
+
+    def parameters() -> list[Any]:
+        types = [relax.TensorType(array.shape, str(array.dtype)) for array in arrays]
+        return [relax.Var(f"p{i}", kind) for i, kind in enumerate(types)]
+
+    inner, outer = parameters(), parameters()
+    with builder.function("kernel", inner, private=True, attrs={"Primitive": True}):
+        with builder.dataflow():
+            result = builder.emit_output(build(builder.emit, *inner))
+        builder.emit_func_output(result)
+    (kernel,) = builder.get().get_global_vars()
+    with builder.function("main", outer):
+        with builder.dataflow():
+            result = builder.emit_output(relax.Call(kernel, outer))
+        builder.emit_func_output(result)
+    module = builder.get()
+    for lowering in ("LegalizeOps", "AnnotateTIROpPattern", "FuseOps", "FuseTIR"):
+        module = getattr(relax.transform, lowering)()(module)
+    (func,) = (f for name, f in module.functions.items() if name.name_hint != "main")
+    return func.with_attr("global_symbol", "kernel")
+
+
+def computed(arrays: Sequence[Array], build: Build, target: Any) -> Array:
+    func = function(arrays, build)
+    variant = "gemm" if machine_of(target).dots else "direct"
+    scheduled = schedule_variant(func, variant, target=target)
+    inputs = [tvm.runtime.tensor(array) for array in arrays]
+    for position, prepare in scheduled.prepared.items():
+        weight, packed = inputs[position], prepare.params[1]
+        inputs[position] = tvm.runtime.empty([int(e) for e in packed.shape], str(packed.dtype))
+        built(prepare.with_attr("global_symbol", "kernel"), target)(weight, inputs[position])
+    (last,) = func.params[len(arrays) :]
+    result = tvm.runtime.tensor(np.full([int(e) for e in last.shape], 7, str(last.dtype)))
+    kernel = on_cores(built(scheduled.function, target), int(target.attrs["num-cores"]))
+    kernel(*inputs, result)
+    return result.numpy()
+
+
+def drawn(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
+    """Bytes of which a quarter is the least and a quarter the largest."""
+    rng, limits = np.random.default_rng(seed), np.iinfo(dtype)
+    array = rng.integers(limits.min, limits.max + 1, shape)
+    extreme = rng.choice([limits.min, limits.max], shape)
+    return np.where(rng.random(shape) < 0.5, extreme, array).astype(dtype)
+
+
+BYTES = pytest.mark.parametrize(
+    ("operand", "weight"), [("int8", "int8"), ("uint8", "int8"), ("uint8", "uint8")]
+)
+SIZES = [
+    (1, 5, 3),
+    (2, 33, 70),
+    (5, 64, 16),
+    (7, 130, 17),
+    (29, 100, 96),
+    (64, 257, 33),
+    (130, 768, 40),
+]
+
+
+def wide(emit: Any, x: Any, zero: Any) -> Any:
+    return emit(R.subtract(emit(R.astype(x, "int32")), emit(R.astype(zero, "int32"))))
+
+
+@BYTES
+@pytest.mark.parametrize("size", SIZES)
+def test_a_product_of_integers_is_exact(
+    size: tuple[int, int, int], operand: str, weight: str
+) -> None:
+    rows, inner, columns = size
+    x, w = drawn((rows, inner), operand, 0), drawn((inner, columns), weight, 1)
+    a, b = drawn((), operand, 2), drawn((columns,), weight, 3)
+
+    def build(emit: Any, x: Any, w: Any, a: Any, b: Any) -> Any:
+        return R.matmul(wide(emit, x, a), wide(emit, w, b))
+
+    found = computed([x, w, a, b], build, native())
+
+    right = (x.astype("int32") - a) @ (w.astype("int32") - b)
+    np.testing.assert_array_equal(found, right)
+
+
+IMAGES = [
+    ((1, 5, 9, 9), (3, 5, 3, 3), {"padding": 1}),
+    ((2, 16, 7, 7), (20, 16, 1, 1), {}),
+    ((1, 3, 21, 18), (8, 3, 5, 3), {"padding": (2, 1), "strides": 2}),
+    ((1, 7, 12, 31), (6, 7, 3, 3), {"padding": (0, 1, 2, 0), "dilation": 2}),
+    ((1, 64, 14, 14), (33, 64, 3, 3), {"padding": 1}),
+    ((1, 130, 4, 4), (17, 130, 1, 1), {"strides": 2}),
+]
+
+
+def convolved(x: Array, w: Array, strides: int = 1, padding: Any = 0, dilation: int = 1) -> Array:
+    top, left, *others = np.broadcast_to(padding, 2) if np.size(padding) < 4 else padding
+    bottom, right = others or (top, left)
+    x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    reach = [(extent - 1) * dilation + 1 for extent in w.shape[2:]]
+    seen = sliding_window_view(x, reach, axis=(2, 3))[:, :, ::strides, ::strides]
+    return np.einsum("nchwyx,ocyx->nohw", seen[..., ::dilation, ::dilation], w)
+
+
+def quantized(emit: Any, x: Any, scale: Any, zero: Any, axis: int) -> Any:
+    return emit(R.dequantize(x, scale, zero, axis))
+
+
+@BYTES
+@pytest.mark.parametrize(("image", "filters", "attrs"), IMAGES)
+def test_a_convolution_of_dequantized_bytes_is_exact(
+    image: tuple[int, ...],
+    filters: tuple[int, ...],
+    attrs: dict[str, Any],
+    operand: str,
+    weight: str,
+) -> None:
+    """Scales are powers of two, so that no float is rounded."""
+    x, w = drawn(image, operand, 0), drawn(filters, weight, 1)
+    a, b = drawn((), operand, 2), drawn(filters[:1], weight, 3)
+    s, t = np.array(0.5, "float32"), np.exp2(np.arange(filters[0]) % 3).astype("float32")
+
+    def build(emit: Any, x: Any, w: Any, a: Any, b: Any, s: Any, t: Any) -> Any:
+        return R.nn.conv2d(quantized(emit, x, s, a, 1), quantized(emit, w, t, b, 0), **attrs)
+
+    found = computed([x, w, a, b, s, t], build, native(cores=1 + len(attrs) % 2))
+
+    one = x.astype("float64") - a
+    other = w.astype("float64") - b.astype("float64")[:, None, None, None]
+    right = 0.5 * convolved(one, other, **attrs) * t[:, None, None]
+    np.testing.assert_array_equal(found, right)
+
+
+@pytest.mark.parametrize("processor", RUNNING)
+@pytest.mark.parametrize(
+    ("size", "cores"), [((1, 100, 70), 2), ((9, 33, 50), 1), ((40, 64, 16), 2)]
+)
+def test_a_product_of_dequantized_bytes_is_as_right_as_one_of_floats(
+    size: tuple[int, int, int], cores: int, processor: str | None
+) -> None:
+    rows, inner, columns = size
+    x, w = drawn((2, rows, inner), "uint8", 0), drawn((columns, inner), "int8", 1)
+    a, b = drawn((), "uint8", 2), np.zeros(columns, "int8")
+    rng = np.random.default_rng(4)
+    s, t = rng.random((), "float32"), rng.random(columns, "float32")
+
+    def build(emit: Any, x: Any, w: Any, a: Any, b: Any, s: Any, t: Any) -> Any:
+        weight = emit(R.permute_dims(quantized(emit, w, t, b, 0)))
+        return R.nn.relu(emit(R.matmul(quantized(emit, x, s, a, 2), weight)))
+
+    found = computed([x, w, a, b, s, t], build, native(cores, processor))
+
+    right = (x.astype("float64") - a) * s @ (w.T * t.astype("float64"))
+    np.testing.assert_allclose(found, np.maximum(right, 0), rtol=3e-7, atol=0)
+
+
+def test_a_quantized_product_is_off_by_a_step_where_a_float_is_next_to_half_of_one() -> None:
+    x, w = drawn((64, 300), "uint8", 0), drawn((300, 96), "int8", 1)
+    a, b = np.array(117, "uint8"), np.zeros(96, "int8")
+    rng = np.random.default_rng(4)
+    s, t = np.array(0.0213, "float32"), 0.01 + 0.01 * rng.random(96, "float32")
+    u, c = np.array(0.37, "float32"), np.array(131, "uint8")
+
+    def build(emit: Any, *given: Any) -> Any:
+        x, w, a, b, s, t, u, c = given
+        y = emit(R.matmul(quantized(emit, x, s, a, 1), quantized(emit, w, t, b, 1)))
+        return R.quantize(y, u, c, 1, "uint8")
+
+    found = computed([x, w, a, b, s, t, u, c], build, native()).astype("int32")
+
+    wide = [array.astype("float32") for array in (x, a, w, c)]
+    y = ((wide[0] - wide[1]) * s) @ (wide[2] * t)
+    right = np.clip(np.round(y / u) + wide[3], 0, 255).astype("int32")
+    assert len(np.unique(right)) > 100
+    assert np.abs(found - right).max() <= 1
+    assert (found != right).mean() < 1e-3
+
+
+def test_products_of_bytes_need_an_instruction_of_the_processor() -> None:
+    x, w = drawn((5, 64), "uint8", 0), drawn((64, 48), "int8", 1)
+    s, z = np.array(0.5, "float32"), np.array(0, "int8")
+
+    def build(emit: Any, x: Any, w: Any, s: Any, z: Any) -> Any:
+        return R.matmul(quantized(emit, x, s, z, 1), quantized(emit, w, s, z, 1))
+
+    func = function([x, w, s, z], build)
+    for processor in ("haswell", "skylake-avx512", "x86-64"):
+        with pytest.raises(VariantError, match="no instruction for products of bytes"):
+            schedule_variant(func, "gemm", target=native(processor=processor))
+        target = native(processor="haswell")
+        (found,) = outputs(schedule(func, target=target), target, [x, w, s, z])
+        np.testing.assert_allclose(found, 0.25 * (x.astype("int32") @ w.astype("int32")), rtol=1e-6)
+
+
+BYTES_GIVEN = "x: u8[1,8,9,9]; s: f32[]; a: u8[]; w: i8[16,8,3,3]; t: f32[16]; b: i8[16];"
+DEQUANTIZED = "p = dequantize(x, s, a); q = dequantize(w, t, b) [axis = 0]; y = nn.conv2d(p, q);"
+
+
+def test_only_gemm_packs_bytes() -> None:
+    graph = parse_graph(f"{BYTES_GIVEN} {DEQUANTIZED} return y;")
+    weights = {graph.index(name) for name in "wtb"}
+    assert unsuitable("gemm", graph, weights) is None
+    assert unpromising("gemm", graph) is None
+    for variant in ("gemv", "depthwise", "winograd2", "winograd4"):
+        assert "of bytes" in str(unsuitable(variant, graph, weights))
+
+
+def test_code_for_vnni_has_the_instruction() -> None:
+    x, w = drawn((20, 64), "uint8", 0), drawn((64, 48), "int8", 1)
+    a, b = drawn((), "uint8", 2), drawn((), "int8", 3)
+
+    def build(emit: Any, x: Any, w: Any, a: Any, b: Any) -> Any:
+        return R.matmul(wide(emit, x, a), wide(emit, w, b))
+
+    func = function([x, w, a, b], build)
+    for processor, register in (("znver4", "%zmm"), ("alderlake", "%ymm")):
+        target = native(processor=processor)
+        scheduled = schedule_variant(func, "gemm", target=target)
+        library = tvm.compile(tvm.IRModule({"kernel": scheduled.function}), target=target)
+        lines = library.mod.inspect_source("asm").splitlines()
+        assert [line for line in lines if "vpdpbusd" in line and register in line]
+
+
+PRODUCT = {"matmul", "nn.conv2d"}
+
+
+def ops_of(kernel: Any) -> list[str]:
+    return kernel.label.split("+")
+
+
+@pytest.fixture
+def packed_first(tmp_path: Path) -> Path:
+    """The native spec, by the variant `gemm` wherever it can compute a kernel."""
+    text = (folder("specs") / "native.collage").read_text()
+    assert "  fallback;" in text
+    path = tmp_path / "native.collage"
+    variants = "gemm, direct" if machine_of(native()).dots else "direct"
+    path.write_text(text.replace("  fallback;", f"  variants [{variants}];\n  fallback;"))
+    shutil.copytree(folder("specs") / "std", tmp_path / "std")
+    return path
+
+
+def product_net() -> onnx.ModelProto:
+    net = Layers()
+    x = net.relu(net.fully_connected(net.input(9, 37), 37, 50))
+    return net.model(net.fully_connected(x, 50, 21), [9, 21])
+
+
+def image_net() -> onnx.ModelProto:
+    net = Layers()
+    x = net.relu(net.conv(net.input(1, 3, 13, 11), 3, 18, stride=2))
+    return net.model(net.conv(net.relu(net.conv(x, 18, 9)), 9, 12, 1), [1, 12, 7, 6])
+
+
+def dynamic_net() -> onnx.ModelProto:
+    net = Layers()
+    x = net.relu(net.linear(net.input(1, 6, 35), 35, 40))
+    return net.model(net.linear(x, 40, 19), [1, 6, 19])
+
+
+def of_type(activations: QuantType, per_channel: bool) -> Any:
+    def quantize(source: Path, made: Path) -> None:
+        static(source, made, activations, per_channel=per_channel)
+
+    return quantize
+
+
+QUANTIZED_NETS = [
+    (product_net, of_type(QuantType.QUInt8, per_channel=False)),
+    (image_net, of_type(QuantType.QInt8, per_channel=True)),
+    (dynamic_net, dynamic),
+]
+
+
+@pytest.mark.parametrize(("net", "quantize"), QUANTIZED_NETS)
+def test_a_quantized_model_is_compiled_to_products_of_bytes(
+    net: Callable[[], onnx.ModelProto], quantize: Any, packed_first: Path, tmp_path: Path
+) -> None:
+    source, made = tmp_path / "source.onnx", tmp_path / "made.onnx"
+    onnx.save(net(), source)
+    quantize(source, made)
+    loaded = onnx.load(made)
+
+    found = collage.compile(
+        loaded, [packed_first], cost=lambda kernel: 1e-5 / len(kernel.nodes), race_seconds=0.01
+    )
+
+    chosen = [kernel.candidate for kernel in found.plan.kernels if PRODUCT & set(ops_of(kernel))]
+    assert chosen
+    used = {pinned(each, Tvm()).toolchain.variant for each in chosen}
+    assert used == {"gemm" if machine_of(native()).dots else "direct"}
+    (value,) = loaded.graph.input
+    shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+    x = {value.name: np.random.default_rng(7).standard_normal(shape, np.float32)}
+    (right,) = run_onnx(loaded, x).values()
+    (result,) = found.executable.run(x).values()
+    differences = np.abs(result - right)
+    # A float that is rounded to an integer may be rounded to the next one, and change few others.
+    assert differences.max() <= 0.02 * np.abs(right).max()
+    assert (differences > 1e-5 * np.abs(right).max()).mean() <= 0.02
