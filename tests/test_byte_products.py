@@ -27,8 +27,8 @@ from collage_dsl.backends.schedule.scheduled import VariantError
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import unpromising, unsuitable
 from collage_dsl.realization.variants import pinned
-from collage_dsl.realization.verify import run_onnx
 from collage_dsl.resources import folder
+from tests.reference import run_onnx
 from tests.test_schedule import Array, built, native, outputs
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))

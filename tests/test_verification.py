@@ -571,12 +571,14 @@ def test_an_error_as_large_as_that_of_onnxruntime_is_allowed() -> None:
     assert error > allowed
 
 
-def test_numbers_of_which_rounding_decides_all_digits_may_differ_by_any_number() -> None:
+def test_numbers_of_which_rounding_decides_all_digits_may_differ_by_more() -> None:
     """As what a Gaussian process gives in float32, whose weights of 1e6 cancel out."""
     right, found = np.ones(3, np.float32), np.full(3, 50, np.float32)
 
     error, allowed = compared(found, right, lambda: [np.full(3, -1.5, np.float32)])
     assert error <= allowed
+    error, allowed = compared(6 * found, right, lambda: [np.full(3, -1.5, np.float32)])
+    assert error > allowed
     error, allowed = compared(found, right, lambda: [np.full(3, 1.5, np.float32)])
     assert error > allowed
     error, allowed = compared(found * np.nan, right, lambda: [np.full(3, -1.5, np.float32)])

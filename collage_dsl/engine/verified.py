@@ -35,21 +35,23 @@ Array = np.ndarray[Any, Any]
 def drawn(model: Any, part: Part) -> Part:
     """
     The part of `model`, with random inputs of larger sizes as the given ones if the model does not
-    run on those of the usual sizes. Raises `VerificationError` if it runs on neither.
+    run on those of the usual sizes. Raises `VerificationError` if it runs on neither. Inputs that
+    the user gives are not tried before the kernels check them, which say more.
     """
     run = runner(model, part.shapes)
     try:
         usual = next(draws_of(part.graph, part.inputs))
     except NoDraw as error:
         raise VerificationError(str(error)) from None
+    if part.inputs is not None:
+        return part
     try:
         run(usual.inputs)
     except REFUSALS as error:
-        if part.inputs is None:
-            for larger in larger_draws(part.graph):
-                with suppress(*REFUSALS):
-                    run(larger.inputs)
-                    return replace(part, inputs=larger.inputs)
+        for larger in larger_draws(part.graph):
+            with suppress(*REFUSALS):
+                run(larger.inputs)
+                return replace(part, inputs=larger.inputs)
         raise VerificationError(refused_inputs(usual, error, reference_name(model))) from error
     return part
 

@@ -20,6 +20,9 @@ _EXACT = "biu"
 _NOISE = 4
 """How much larger an error may be than what rounding does to the right output."""
 
+_NOISE_OF_ALL_DIGITS = 20
+"""The same where rounding changes the output by as much as its largest value."""
+
 
 def tolerance(expected: Array) -> float:
     """The allowed relative error for the right output `expected`."""
@@ -67,11 +70,11 @@ def compared(
     way are rounded, or that of the type, if it is more.
 
     `others` are as right as `expected`, but for rounding. They are asked for only if the error is
-    too large. Then an error of a few times theirs is allowed, and any number if theirs is as large
-    as the values, since rounding decides all digits. Elements for which they do not agree on the
-    integer, or on what is a finite number, do not count. `in_steps` says that floats are computed
-    from integers that others were rounded to. Elements for which rounding decides these differ by
-    whole steps: they may err by a few steps, and the others by no more than without them.
+    too large. Then an error of a few times theirs is allowed, and of more times if theirs is as
+    large as the values, since rounding decides all digits. Elements for which they do not agree on
+    the integer, or on what is a finite number, do not count. `in_steps` says that floats are
+    computed from integers that others were rounded to. Elements for which rounding decides these
+    differ by whole steps: they may err by a few steps, and the others by no more than without them.
     """
     error, allowed = relative_error(actual, expected), tolerance(expected)
     if allowed:
@@ -93,9 +96,8 @@ def compared(
 
     def judged(where: Array) -> tuple[float, float]:
         noise = max((relative_error(other[where], expected[where]) for other in known), default=0.0)
-        error, most = relative_error(actual[where], expected[where]), max(allowed, _NOISE * noise)
-        is_decided_by_rounding = noise >= 1 and np.isfinite(error)
-        return error, max(most, error) if is_decided_by_rounding else most
+        times = _NOISE if noise < 1 else _NOISE_OF_ALL_DIGITS
+        return relative_error(actual[where], expected[where]), max(allowed, times * noise)
 
     error, most = judged(agreed)
     if error <= most and in_steps and not is_exact(expected.dtype):
