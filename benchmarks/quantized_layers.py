@@ -10,6 +10,7 @@ are CPU time, a low percentile.
 """
 
 import argparse
+import logging
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -78,6 +79,7 @@ def cases() -> Iterator[Case]:
 
 
 def main() -> None:
+    logging.disable(logging.WARNING)  # advice of onnxruntime's tools
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="a part of the names of the layers")
     parser.add_argument("--seconds", type=float, default=4.0, help="for each layer")
