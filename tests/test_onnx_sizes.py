@@ -261,3 +261,17 @@ def test_a_small_function_is_what_it_is_made_of(node: str, found: str) -> None:
     )
 
     assert found in operators(from_onnx(made))
+
+
+def test_a_slice_of_a_known_size_ends_where_it_says() -> None:
+    """Also beyond the number that tf2onnx writes for the end of a size that is not known."""
+    model = parse_model(
+        """<ir_version: 9, opset_import: ["": 18]> g (float[n, 2000000000] x) => (float[a, b] y)
+        <int64[2] starts = {1, 0}, int64[2] ends = {1000000000, 1500000000}> {
+          y = Slice (x, starts, ends)
+        }"""
+    )
+
+    graph = from_onnx(model)
+
+    assert graph.nodes[graph.outputs[0]].tensor.shape == ("max(n - 1, 0)", 1_500_000_000)

@@ -16,7 +16,7 @@ from collage_dsl.frontend.onnx_site import Converter, Site, Value, static_dims
 from collage_dsl.frontend.onnx_sizes import Size
 
 _END = 1_000_000_000
-"""A slice to here or beyond is one to the end. tf2onnx writes this number for it."""
+"""A slice of an unknown size to here or beyond is one to the end, as tf2onnx writes it."""
 
 
 def reshape(site: Site) -> Value | None:
@@ -161,7 +161,7 @@ def _place(site: Site, bound: Size, dim: Size, *, is_end: bool = False) -> Size:
     or minimum where the slice may take nothing, which `may_be_empty` looks for.
     """
     at = site.scope.arithmetic
-    if isinstance(bound, int) and bound >= _END:
+    if isinstance(bound, int) and bound >= _END and not isinstance(dim, int):
         return dim
     if at.is_proven(bound < 0):
         bound = at.simple(dim + bound)

@@ -38,8 +38,12 @@ class AnsweringProtocol(LanguageServerProtocol):
     has_ended = False
     """Whether an editor has sent `initialize` and `shutdown`."""
     has_left = False
-    is_broken_off = False
-    """Whether it has sent `exit`, and that without `shutdown`."""
+    """Whether it has sent `exit`."""
+
+    @property
+    def is_broken_off(self) -> bool:
+        """Whether it has sent `exit` without `shutdown`."""
+        return self.has_left and not self.has_ended
 
     def handle_message(self, message: Any) -> None:
         method = getattr(message, "method", "")
@@ -51,7 +55,6 @@ class AnsweringProtocol(LanguageServerProtocol):
         self.has_begun = self.has_begun or method == types.INITIALIZE
         self.has_ended = self.has_ended or method == types.SHUTDOWN
         self.has_left = self.has_left or method == types.EXIT
-        self.is_broken_off = self.has_left and not self.has_ended
         super().handle_message(message)
 
     def _is_void(self, message: Any, method: str) -> bool:

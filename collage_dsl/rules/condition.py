@@ -36,17 +36,12 @@ MIRRORED: Mapping[Comparison, Comparison] = {
 Arithmetic = Literal["+", "-", "*", "/", "%"]
 
 
-def _hash_with(salt: int) -> Callable[[Any], int]:
+def _hash_of_term(term: Any) -> int:
     """
-    A hash of the name that a term is about, for terms of one class, each of which has a `salt` of
-    its own. Terms of one value are often in one dictionary: `rank(x)`, `dtype(x)`; a dataclass
-    hashes the fields alone, which are the same for all of them.
+    Of the class too. Terms of one value are often in one dictionary: `rank(x)`, `dtype(x)`; a
+    dataclass hashes the fields alone, which are the same for all of them.
     """
-
-    def hash_of(term: Any) -> int:
-        return hash(term.of) ^ salt
-
-    return hash_of
+    return hash((type(term), term.of))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +75,7 @@ class Dtype:
 
     of: str
 
-    __hash__ = _hash_with(1)
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +84,7 @@ class Rank:
 
     of: str
 
-    __hash__ = _hash_with(2)
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +101,7 @@ class Shape:
 
     of: str
 
-    __hash__ = _hash_with(3)
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +110,7 @@ class Size:
 
     of: str
 
-    __hash__ = _hash_with(4)
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +119,7 @@ class Bytes:
 
     of: str
 
-    __hash__ = _hash_with(5)
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +147,7 @@ class ValueOf:
 
     of: str
 
-    __hash__ = _hash_with(6)
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +156,7 @@ class Min:
 
     of: str
 
-    __hash__ = _hash_with(7)
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +165,7 @@ class Max:
 
     of: str
 
-    __hash__ = _hash_with(8)
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +174,7 @@ class Element:
 
     of: str
 
-    __hash__ = _hash_with(9)
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +217,7 @@ class Has:
 
     of: str
 
-    __hash__ = _hash_with(10)
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +226,7 @@ class Uses:
 
     of: str
 
-    __hash__ = _hash_with(11)
+    __hash__ = _hash_of_term
 
 
 @dataclass(frozen=True, slots=True)
