@@ -53,12 +53,13 @@ def static(
     activations: QuantType = QuantType.QUInt8,
     *,
     per_channel: bool = True,
+    form: QuantFormat = QuantFormat.QDQ,
 ) -> None:
     quantize_static(
         source,
         made,
         _Runs(source),
-        quant_format=QuantFormat.QDQ,
+        quant_format=form,
         per_channel=per_channel,
         activation_type=activations,
         weight_type=QuantType.QInt8,

@@ -51,9 +51,11 @@ def tokens(rows: int, taken: int, made: int) -> onnx.ModelProto:
     return net.model(net.linear(net.input(1, rows, taken), taken, made), [1, rows, made])
 
 
-def convolution(taken: int, made: int, size: int, side: int, stride: int = 1) -> onnx.ModelProto:
+def convolution(
+    taken: int, made: int, size: int, side: int, stride: int = 1, groups: int = 1
+) -> onnx.ModelProto:
     net = Layers()
-    x = net.relu(net.conv(net.input(1, taken, size, size), taken, made, side, stride))
+    x = net.relu(net.conv(net.input(1, taken, size, size), taken, made, side, stride, groups))
     return net.model(x, [1, made, -(-size // stride), -(-size // stride)])
 
 
@@ -75,6 +77,18 @@ def cases() -> Iterator[Case]:
     ):
         taken, made, size, side, *stride = shape
         name = f"{side}x{side}{f' by {stride[0]}' if stride else ''} {taken}->{made}@{size}"
+        yield Case(name, lambda s=shape: convolution(*s), static)
+    for channels, size, side, stride in (
+        (32, 112, 3, 1),
+        (144, 56, 3, 1),
+        (144, 56, 3, 2),
+        (384, 14, 3, 1),
+        (672, 14, 5, 1),
+        (960, 7, 3, 1),
+    ):
+        by = f" by {stride}" if stride > 1 else ""
+        name = f"depthwise {side}x{side}{by} {channels}@{size}"
+        shape = (channels, channels, size, side, stride, channels)
         yield Case(name, lambda s=shape: convolution(*s), static)
 
 

@@ -13,7 +13,7 @@ import onnx
 import pytest
 import tvm
 from numpy.lib.stride_tricks import sliding_window_view
-from onnxruntime.quantization import QuantType
+from onnxruntime.quantization import QuantFormat, QuantType
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 from tvm.target.codegen import llvm_cpu_has_features
@@ -312,10 +312,16 @@ def of_type(activations: QuantType, per_channel: bool) -> Any:
     return quantize
 
 
+def with_operators_on_bytes(source: Path, made: Path) -> None:
+    static(source, made, form=QuantFormat.QOperator)
+
+
 QUANTIZED_NETS = [
     (product_net, of_type(QuantType.QUInt8, per_channel=False)),
     (image_net, of_type(QuantType.QInt8, per_channel=True)),
     (dynamic_net, dynamic),
+    (image_net, dynamic),
+    (image_net, with_operators_on_bytes),
 ]
 
 

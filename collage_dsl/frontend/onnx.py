@@ -401,7 +401,7 @@ class _Importer(Values):
         """Why no converter is tried for the node; empty if one is."""
         if self.opset < OLDEST_OPSET:
             return f"operators of set {self.opset} have no forms in Relax"
-        if not is_known(node, _converters()):
+        if not is_known(node, _known()):
             domain = f" of `{node.domain}`" if node.domain else ""
             return f"operator {node.op_type}{domain} is not supported"
         for name in filter(None, node.input):
@@ -436,10 +436,10 @@ class _Importer(Values):
         fresh = self.fresh(node)
         # What fails in the types of TVM's converter may not in those of the standard.
         is_long = any(self.dtype(name) == "float64" for name in filter(None, node.input))
-        if is_known(node, _converters()) and not is_long:
+        if is_known(node, _known()) and not is_long:
             body = None
         else:
-            known = _PLAIN | _converters().keys()
+            known = _PLAIN | _known()
             body = body_of(found, known, lambda name: fresh(f"{label(node)}.{name}"))
         if body is not None:
             self.convert_graph(body, found.results)
@@ -553,6 +553,12 @@ _PLAIN = frozenset(("Constant", "Identity"))
 def _converters() -> Any:
     found = onnx_frontend._get_convert_map()
     return {**found, "SimplifiedLayerNormalization": found["RMSNormalization"]}
+
+
+@cache
+def _known() -> frozenset[str]:
+    """The operators that TVM or we have a converter for."""
+    return frozenset(_converters()) | CANONICAL.keys()
 
 
 def _cannot(node: onnx.NodeProto) -> str:

@@ -12,6 +12,7 @@ import onnx
 from collage_dsl.frontend.onnx_attention import attention, multi_head_attention, rotary
 from collage_dsl.frontend.onnx_limits import MICROSOFT
 from collage_dsl.frontend.onnx_parts import Parts
+from collage_dsl.frontend.onnx_quantized import QUANTIZED
 from collage_dsl.frontend.onnx_values import Values
 
 Nodes = list[onnx.NodeProto]
@@ -23,8 +24,9 @@ def unfused(
     node: onnx.NodeProto, values: Values, fresh: Callable[[str], str]
 ) -> list[onnx.NodeProto] | None:
     """The nodes that together compute what `node` does; None if it is not replaced."""
-    write = _FUSED.get((node.domain.replace("ai.onnx", "", 1), node.op_type))
-    if write is None or values.opset < _OLDEST:
+    key = node.domain.replace("ai.onnx", "", 1), node.op_type
+    write = QUANTIZED.get(key) or (_FUSED.get(key) if values.opset >= _OLDEST else None)
+    if write is None:
         return None
     names = list(filter(None, node.input))
     if not all(map(values.is_tensor, names)):

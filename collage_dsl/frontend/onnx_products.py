@@ -1,6 +1,6 @@
 """Convert ONNX operators with weights: convolutions, products, and what is folded into these."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -78,26 +78,31 @@ def batch_norm(site: Site) -> Value | None:
 def convolution(site: Site) -> Value:
     x = site.expr(0)
     rank = x.ty.ndim
-    if rank not in _CONVOLUTIONS:
-        raise CannotConvertError(f"a convolution of rank {rank} is not supported")
-    if site.attrs.get("group", 1) > 1 and static_dims(x.ty)[1] is None:
-        raise CannotConvertError("groups of an unknown number of channels are not supported")
     weight, bias = site.constant(1), site.constant(2)
     kernel = static_dims(site.expr(1).ty)[2:] if weight is None else weight.shape[2:]
-    strides, dilations = per_axis(site, "strides", rank), per_axis(site, "dilations", rank)
-    call = partial(
-        _CONVOLUTIONS[rank],
-        x,
-        strides=strides,
-        padding=explicit_pads(site, x.ty, kernel),
-        dilation=dilations,
-        groups=site.attrs.get("group", 1),
-    )
+    call = _convolution(site, x, kernel)
     if weight is None or (site.has(2) and bias is None):
         return _variable_convolution(site, call, rank)
     layout = Layout(str(x.ty.dtype.dtype), rank, 1, weight.shape[0])
     factor = None if bias is None else Factor(bias, site.name(2))
     return Linear(call, layout, Factor(weight, site.name(1)), 0, factor)
+
+
+def _convolution(site: Site, x: Any, kernel: Sequence[int | None]) -> Callable[..., Any]:
+    """The operator on `x` with the attributes of the node; it takes the weight, of these sizes."""
+    rank = x.ty.ndim
+    if rank not in _CONVOLUTIONS:
+        raise CannotConvertError(f"a convolution of rank {rank} is not supported")
+    if site.attrs.get("group", 1) > 1 and static_dims(x.ty)[1] is None:
+        raise CannotConvertError("groups of an unknown number of channels are not supported")
+    return partial(
+        _CONVOLUTIONS[rank],
+        x,
+        strides=per_axis(site, "strides", rank),
+        padding=explicit_pads(site, x.ty, kernel),
+        dilation=per_axis(site, "dilations", rank),
+        groups=site.attrs.get("group", 1),
+    )
 
 
 _CONVOLUTIONS: Mapping[int, Any] = {
@@ -175,6 +180,15 @@ def matmul_integer(site: Site) -> Value | None:
         return None
     x, weight = _moved(site, 0, 2), _weight_moved(site)
     return relax.op.matmul(x, _moved(site, 1, 3) if weight is None else weight)
+
+
+def convolution_integer(site: Site) -> Value:
+    """The same for a convolution."""
+    if any(site.has(place) and not _is_one(site.expr(place)) for place in (2, 3)):
+        raise CannotConvertError("a ConvInteger with several zero points is not supported")
+    x, weight = _moved(site, 0, 2), _weight_moved(site)
+    weight = _moved(site, 1, 3) if weight is None else weight
+    return _convolution(site, x, static_dims(weight.ty)[2:])(weight)
 
 
 def _moved(site: Site, place: int, by: int) -> Any:

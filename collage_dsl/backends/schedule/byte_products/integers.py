@@ -2,7 +2,8 @@
 Compute products of dequantized numbers as products of integers.
 
 A dequantized number is a scale times a whole number. The scales do not change along the sum, so the
-product is the product of the scales times a sum of whole numbers, which is exact.
+product is the product of the scales times a sum of whole numbers, which is exact. Whole numbers
+that are padded with zeros are bytes that are padded with their zero point.
 """
 
 from __future__ import annotations
@@ -31,18 +32,23 @@ MOST_TERMS = 2**31 // 255**2
 
 
 def with_integer_sums(program: Program) -> Program:
-    """`program` with two stages for each product of dequantized bytes: a sum and its scale."""
+    """
+    `program` with two stages for each product of dequantized bytes, a sum and its scale, and with
+    the padding of bytes before their zero points are taken off.
+    """
     inlined = Inlined({stage.buffer: stage for stage in program.stages if stage.pointwise})
     found = [each for stage in program.stages for each in _split(stage, inlined)]
-    if len(found) == len(program.stages):
+    if all(each in program.stages for each in found):
         return program
     return replace(program, stages=tuple(_used(found, program.parameters)))
 
 
 def _split(stage: Stage, inlined: Inlined) -> Sequence[Stage]:
-    factors = stage.factors()
+    factors, dtype = stage.factors(), str(stage.buffer.dtype)
+    if factors is not None and dtype == "int32":
+        return _of_bytes(stage, factors, inlined)
     is_short = prod(extents(stage.reduced)) <= MOST_TERMS
-    if factors is None or str(stage.buffer.dtype) != "float32" or not is_short:
+    if factors is None or dtype != "float32" or not is_short:
         return [stage]
     one, other = (_scaled(inlined.expand(factor)) for factor in factors)
     if one is None:
@@ -62,6 +68,16 @@ def _split(stage: Stage, inlined: Inlined) -> Sequence[Stage]:
     ]
 
 
+def _of_bytes(stage: Stage, factors: tuple[Expr, Expr], inlined: Inlined) -> Sequence[Stage]:
+    """A sum of whole numbers, of which the first reads its bytes itself, padded or not."""
+    one = inlined.expand(factors[0])
+    first = _Scaled(one, _ONE) if _is_whole(one) else _padded(factors[0], inlined)
+    if first is None:
+        return [stage]
+    held = load(stage.buffer, *stage.indices)
+    return [*first.stages, replace(stage, value=held + first.integer * factors[1])]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scaled:
     """
@@ -78,14 +94,20 @@ def _scaled(value: Expr) -> _Scaled | None:
     """A dequantized byte; None for another value."""
     if not isinstance(value, tirx.Mul) or not isinstance(value.a, tirx.Cast):
         return None
-    found = factor_of(value.a.value)
-    if found is None or not (isinstance(found.zero, tirx.IntImm) or is_byte(found.zero)):
-        return None
-    return _Scaled(value.a.value, value.b)
+    return _Scaled(value.a.value, value.b) if _is_whole(value.a.value) else None
+
+
+def _is_whole(value: Expr) -> bool:
+    """Whether an int32 is a byte without its zero point."""
+    found = factor_of(value)
+    return found is not None and (isinstance(found.zero, tirx.IntImm) or is_byte(found.zero))
 
 
 def _padded(factor: Expr, inlined: Inlined) -> _Scaled | None:
-    """Dequantized bytes, padded with zeros, as bytes that are padded with their zero point."""
+    """
+    Bytes without their zero point, dequantized or not, that are padded with zeros, as bytes that
+    are padded with their zero point.
+    """
     stage = inlined.stages.get(getattr(factor, "source", None))
     if stage is None:
         return None
@@ -93,6 +115,8 @@ def _padded(factor: Expr, inlined: Inlined) -> _Scaled | None:
     if not called(value, IF_THEN_ELSE) or not _is_zero(value.args[2]):
         return None
     inside = _scaled(value.args[1])
+    if inside is None and _is_whole(value.args[1]):
+        inside = _Scaled(value.args[1], _ONE)
     found = None if inside is None else factor_of(inside.integer)
     axes = {axis.var for axis in stage.spatial}
     if inside is None or found is None or (variables(inside.scale) | variables(found.zero)) & axes:
@@ -104,8 +128,11 @@ def _padded(factor: Expr, inlined: Inlined) -> _Scaled | None:
     return _Scaled(integer, inside.scale, (replace(stage, buffer=bytes_, value=padded),))
 
 
+_ONE = tirx.IntImm("int32", 1)
+
+
 def _is_zero(value: Expr) -> bool:
-    return isinstance(value, tirx.FloatImm) and value.value == 0
+    return isinstance(value, tirx.FloatImm | tirx.IntImm) and value.value == 0
 
 
 def _used(stages: Sequence[Stage], results: Sequence[Buffer]) -> list[Stage]:

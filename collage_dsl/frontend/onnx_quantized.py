@@ -1,0 +1,167 @@
+"""
+Operators on quantized numbers as those on floats, between `DequantizeLinear` and `QuantizeLinear`.
+
+The tools of onnxruntime write `QLinearConv` and its like in the format `QOperator`. A result may
+differ from that of the operator in one by one step, where it is next to the middle of two steps.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import onnx
+
+from collage_dsl.frontend.onnx_limits import MICROSOFT
+from collage_dsl.frontend.onnx_parts import Parts
+
+Nodes = list[onnx.NodeProto]
+_BYTES = ("int8", "uint8")
+
+
+def _convolution(parts: Parts) -> Nodes | None:
+    attrs = {n: v for n, v in parts.attrs.items() if n != "channels_last"}
+    x, weight = _floats(parts, 0), _floats(parts, 3, axis=0)
+    is_last = parts.attrs.get("channels_last")
+    if is_last or x is None or weight is None or not _may_follow(parts, 6):
+        return None
+    bias = _sum_of_bytes(parts, 8, (1, 4))
+    return _quantized(parts, parts.emit("Conv", x, weight, *bias, **attrs), 6)
+
+
+def _product(parts: Parts) -> Nodes | None:
+    ranks = len(parts.sizes(0)), len(parts.sizes(3))
+    x, y = _floats(parts, 0, axis=ranks[0] - 2), _floats(parts, 3, axis=ranks[1] - 1)
+    if x is None or y is None or not _may_follow(parts, 6):
+        return None
+    return _quantized(parts, parts.emit("MatMul", x, y), 6)
+
+
+def _gemm(parts: Parts) -> Nodes | None:
+    """A `Gemm`, whose result is a float if it has no scale."""
+    x, weight = _floats(parts, 0), _floats(parts, 3, axis=0 if parts.attrs.get("transB") else 1)
+    is_float = not parts.operand(7)
+    if x is None or weight is None or not (is_float or _may_follow(parts, 7)):
+        return None
+    bias, alpha = _sum_of_bytes(parts, 6, (1, 4)), parts.attrs.get("alpha", 1.0)
+    made = parts.emit("Gemm", x, weight, *bias, **{**parts.attrs, "beta": alpha})
+    return parts.result(made) if is_float else _quantized(parts, made, 7)
+
+
+def _binary(op: str, parts: Parts) -> Nodes | None:
+    x, y = _floats(parts, 0), _floats(parts, 3)
+    if x is None or y is None or not _may_follow(parts, 6):
+        return None
+    return _quantized(parts, parts.emit(op, x, y), 6)
+
+
+def _unary(op: str, parts: Parts, **attrs: Any) -> Nodes | None:
+    x = _floats(parts, 0)
+    if x is None or not _may_follow(parts, 3):
+        return None
+    return _quantized(parts, parts.emit(op, x, **attrs), 3)
+
+
+def _pool(op: str, parts: Parts) -> Nodes | None:
+    attrs = {n: v for n, v in parts.attrs.items() if n != "channels_last"}
+    return None if parts.attrs.get("channels_last") else _unary(op, parts, **attrs)
+
+
+def _softmax(parts: Parts) -> Nodes | None:
+    """A `Softmax` as of the operator set that the node names; the last axis is alike in all."""
+    rank, axis = len(parts.sizes(0)), parts.attrs.get("axis", -1)
+    is_alike = (parts.attrs.get("opset", 0) < 13) == (parts.values.opset < 13)
+    if not is_alike and axis not in (-1, rank - 1):
+        return None
+    return _unary("Softmax", parts, axis=axis)
+
+
+def _concatenation(parts: Parts) -> Nodes | None:
+    found = [_floats(parts, place) for place in range(2, len(parts.node.input), 3)]
+    floats = [each for each in found if each is not None]
+    if len(floats) < len(found) or not _may_follow(parts, 0):
+        return None
+    return _quantized(parts, parts.emit("Concat", *floats, axis=parts.attrs["axis"]), 0)
+
+
+def _where(parts: Parts) -> Nodes | None:
+    x, y = _floats(parts, 1), _floats(parts, 4)
+    if x is None or y is None or not _may_follow(parts, 7):
+        return None
+    return _quantized(parts, parts.emit("Where", parts.operand(0), x, y), 7)
+
+
+def _floats(parts: Parts, place: int, axis: int | None = None) -> str | None:
+    """
+    The floats of a quantized operand, whose scale and zero point follow it: one of each, or along
+    `axis`. None for others.
+    """
+    x, scale, zero = (parts.operand(place + more) for more in range(3))
+    if not x or not scale or parts.values.dtype(x) not in _BYTES:
+        return None
+    counts = [len(parts.sizes(place + 1)), *([len(parts.sizes(place + 2))] if zero else [])]
+    if all(_is_one(parts, place + more) for more in range(1, len(counts) + 1)):
+        of_all = [_scalar(parts, place + more) for more in range(1, len(counts) + 1)]
+        return parts.emit("DequantizeLinear", x, *of_all)
+    if axis is None or axis < 0 or {*counts} != {1}:
+        return None
+    # The operator of the standard has an axis from set 13 on.
+    along = [scale, *filter(None, [zero])]
+    return parts.emit("DequantizeLinear", x, *along, axis=axis, domain=MICROSOFT)
+
+
+def _sum_of_bytes(parts: Parts, place: int, scales: tuple[int, int]) -> list[str]:
+    """An int32 operand, if there is one, in the scale of a product."""
+    if not (bias := parts.operand(place)):
+        return []
+    one, other = (
+        _scalar(parts, each) if _is_one(parts, each) else parts.operand(each) for each in scales
+    )
+    floats = parts.emit("Cast", bias, to=onnx.TensorProto.FLOAT)
+    return [parts.emit("Mul", floats, parts.emit("Mul", one, other))]
+
+
+def _may_follow(parts: Parts, place: int) -> bool:
+    """Whether the scale at `place`, and the zero point after it, are those of a whole result."""
+    return _is_one(parts, place) and (not parts.operand(place + 1) or _is_one(parts, place + 1))
+
+
+def _quantized(parts: Parts, floats: str, place: int) -> Nodes:
+    """The nodes, whose result is `floats` in the scale and with the zero point at `place`."""
+    if parts.operand(place + 1):
+        zero = _scalar(parts, place + 1)
+    else:
+        zero = parts.constant(0, parts.values.dtype(parts.operand(0)))
+    return parts.result(parts.emit("QuantizeLinear", floats, _scalar(parts, place), zero))
+
+
+def _is_one(parts: Parts, place: int) -> bool:
+    return all(size == 1 for size in parts.sizes(place))
+
+
+def _scalar(parts: Parts, place: int) -> str:
+    """An operand of one element as a scalar."""
+    name = parts.operand(place)
+    if not parts.sizes(place):
+        return name
+    array = parts.values.constant(name)
+    if array is None:
+        return parts.emit("Reshape", name, parts.numbers())
+    return parts.constant(array.reshape(()), str(array.dtype))
+
+
+QUANTIZED: Mapping[tuple[str, str], Callable[[Parts], Nodes | None]] = {
+    ("", "QLinearConv"): _convolution,
+    ("", "QLinearMatMul"): _product,
+    (MICROSOFT, "QGemm"): _gemm,
+    (MICROSOFT, "QLinearAdd"): partial(_binary, "Add"),
+    (MICROSOFT, "QLinearAveragePool"): partial(_pool, "AveragePool"),
+    (MICROSOFT, "QLinearConcat"): _concatenation,
+    (MICROSOFT, "QLinearConv"): _convolution,
+    (MICROSOFT, "QLinearGlobalAveragePool"): partial(_pool, "GlobalAveragePool"),
+    (MICROSOFT, "QLinearLeakyRelu"): lambda parts: _unary("LeakyRelu", parts, **parts.attrs),
+    (MICROSOFT, "QLinearMul"): partial(_binary, "Mul"),
+    (MICROSOFT, "QLinearSigmoid"): partial(_unary, "Sigmoid"),
+    (MICROSOFT, "QLinearSoftmax"): _softmax,
+    (MICROSOFT, "QLinearWhere"): _where,
+}
+"""By domain and name, what writes a node as others; it gives None for a node that stays."""

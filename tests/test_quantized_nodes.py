@@ -1,0 +1,168 @@
+"""Operators on quantized numbers, as those on floats or int32 that give the same results."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import collage_dsl as collage
+from tests.reference import run_onnx
+
+Array = np.ndarray[Any, Any]
+
+OPERANDS = {
+    "x": "u8[2,6,9,9]",
+    "i": "i8[2,6,9,9]",
+    "y": "u8[2,6,9,9]",
+    "m": "u8[3,7,16]",
+    "n": "i8[3,7,16]",
+    "a": "u8[7,16]",
+}
+"""What the cases compute with. The rest of what they name are constants."""
+
+
+def constants(seed: int = 0) -> dict[str, Array]:
+    rng = np.random.default_rng(seed)
+
+    def byte(dtype: str, *shape: int, spread: int = 6) -> Array:
+        middle = 0 if dtype == "int8" else 128
+        return (middle + rng.integers(-spread, spread, shape)).astype(dtype)
+
+    def scale(*shape: int) -> Array:
+        return rng.uniform(0.01, 0.03, shape).astype(np.float32)
+
+    return {
+        "s": scale(),
+        "t": scale(),
+        "o": np.float32(0.11) * np.ones((), np.float32),
+        "wide": np.float32(0.9) * np.ones((), np.float32),
+        "tiny": np.float32(1 / 256) * np.ones((), np.float32),
+        "one_s": scale(1),
+        "z": byte("uint8"),
+        "v": byte("uint8"),
+        "one_z": byte("uint8", 1),
+        "e": byte("int8"),
+        "f": byte("int8"),
+        "none": np.zeros((), np.uint8),
+        "w": byte("int8", 4, 6, 3, 3, spread=100),
+        "wu": byte("uint8", 4, 6, 3, 3, spread=100),
+        "wd": byte("int8", 6, 1, 3, 3, spread=100),
+        "ws": scale(4),
+        "wz": byte("int8", 4),
+        "wds": scale(6),
+        "wdz": np.zeros(6, np.int8),
+        "bias": rng.integers(-9000, 9000, 4).astype(np.int32),
+        "k": byte("int8", 16, 5, spread=100),
+        "ks": scale(5),
+        "kz": byte("int8", 5),
+        "kt": byte("uint8", 5, 16, spread=100),
+        "kb": rng.integers(-9000, 9000, 5).astype(np.int32),
+        "is_x": rng.integers(0, 2, (2, 6, 9, 9)).astype(bool),
+    }
+
+
+M = "com.microsoft."
+CASES: Sequence[tuple[str, str]] = [
+    ("QLinearConv (x, s, z, w, t, e, wide, v)", "nn.conv2d"),
+    ("QLinearConv <pads = [1,1,1,1]> (x, s, z, w, ws, wz, wide, v, bias)", "nn.conv2d"),
+    ("QLinearConv <strides = [2,2], auto_pad = 'SAME_UPPER'> (x, one_s, one_z, wu, t, v, wide, z)",
+     "nn.conv2d"),
+    ("QLinearConv <group = 6, dilations = [2,2]> (x, s, z, wd, wds, wdz, o, v)", "nn.conv2d"),
+    (f"{M}QLinearConv <pads = [1,1,1,1]> (i, s, e, w, ws, wz, wide, f)", "nn.conv2d"),
+    ("QLinearMatMul (m, s, z, k, t, e, o, v)", "matmul"),
+    ("QLinearMatMul (m, s, z, k, ks, kz, o, v)", "matmul"),
+    ("QLinearMatMul (n, s, e, k, ks, kz, o, f)", "matmul"),
+    (f"{M}QGemm (a, s, z, k, ks, kz, kb, o, v)", "matmul"),
+    (f"{M}QGemm <transB = 1, alpha = 0.5> (a, s, z, kt, t, v, kb, o, v)", "matmul"),
+    (f"{M}QGemm (a, s, z, k, t, e, kb)", "matmul"),
+    (f"{M}QLinearAdd (x, s, z, y, t, v, o, v)", "add"),
+    (f"{M}QLinearAdd (x, s, z, y, t, v, o)", "add"),
+    (f"{M}QLinearMul (x, s, z, y, t, v, o, v)", "multiply"),
+    (f"{M}QLinearAveragePool <kernel_shape = [3,3], strides = [2,2]> (x, s, z, t, v)",
+     "nn.avg_pool2d"),
+    (f"{M}QLinearAveragePool <kernel_shape = [3,3], pads = [1,1,1,1]> (x, s, z, t, v)",
+     "nn.avg_pool2d"),
+    (f"{M}QLinearGlobalAveragePool (x, s, z, t, v)", "mean"),
+    (f"{M}QLinearConcat <axis = 1> (o, v, x, s, z, y, t, v)", "concat"),
+    (f"{M}QLinearLeakyRelu <alpha = 0.2> (i, s, e, t, f)", "nn.leakyrelu"),
+    (f"{M}QLinearSigmoid (x, s, z, tiny, none)", "sigmoid"),
+    (f"{M}QLinearSoftmax <axis = -1, opset = 17> (m, s, z, tiny, none)", "nn.softmax"),
+    ("ConvInteger (x, w)", "nn.conv2d"),
+    ("ConvInteger <pads = [1,1,1,1], strides = [2,2]> (x, wu, z, v)", "nn.conv2d"),
+    ("ConvInteger <auto_pad = 'SAME_UPPER'> (i, wu, f, v)", "nn.conv2d"),
+    ("ConvInteger <group = 6, pads = [1,1,1,1]> (x, wd, one_z)", "nn.conv2d"),
+    (f"{M}QLinearWhere (is_x, x, s, z, y, t, v, o, z)", "where"),
+]  # fmt: skip
+DTYPES = {"u8": ("uint8", np.uint8), "i8": ("int8", np.int8)}
+
+
+def model(call: str, opset: int) -> onnx.ModelProto:
+    call = call.replace("'", '"')
+    used = set(call[call.rindex("(") + 1 : -1].replace(" ", "").split(","))
+    declared = ", ".join(
+        f"{DTYPES[kind[:2]][0]}{kind[2:]} {name}" for name, kind in OPERANDS.items() if name in used
+    )
+    text = f'<ir_version: 8, opset_import: ["": {opset}, "com.microsoft": 1]> g ({declared}) => '
+    made = onnx.parser.parse_model(f"{text}(r) {{ r = {call} }}")
+    held = {name: array for name, array in constants().items() if name in used}
+    made.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in held.items())
+    return made
+
+
+def drawn(made: onnx.ModelProto) -> dict[str, Array]:
+    rng = np.random.default_rng(1)
+    return {
+        each.name: rng.integers(*((-128, 128) if kind == "i8" else (0, 256)), shape).astype(
+            DTYPES[kind][1]
+        )
+        for each in made.graph.input
+        for kind in [OPERANDS[each.name][:2]]
+        for shape in [[d.dim_value for d in each.type.tensor_type.shape.dim]]
+    }
+
+
+def assert_in_steps(ours: Array, theirs: Array) -> None:
+    """The same but for a step where a result is next to the middle of two."""
+    assert ours.dtype == theirs.dtype
+    if ours.dtype == np.int32:
+        np.testing.assert_array_equal(ours, theirs)
+        return
+    if ours.dtype == np.float32:
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+        return
+    assert len(np.unique(theirs)) > 8  # not all at an end
+    difference = np.abs(ours.astype(int) - theirs.astype(int))
+    assert difference.max() <= 1
+    assert (difference > 0).mean() < 0.01
+
+
+@pytest.mark.parametrize("opset", [10, 17, 21])
+@pytest.mark.parametrize(("call", "op"), CASES)
+def test_an_operator_on_quantized_numbers_is_a_usual_one(call: str, op: str, opset: int) -> None:
+    made = model(call, opset)
+    graph = collage.from_onnx(made)
+    ops = graph.operators(graph.calls)
+    assert op in ops
+    assert not [each for each in ops if "onnx." in each or "microsoft" in each]
+
+    found = collage.compile(made, ["native"], cost=lambda _: 1e-5, race_seconds=0.01)
+    inputs = drawn(made)
+    [theirs] = run_onnx(made, inputs).values()
+    assert_in_steps(found.run(inputs)["r"], theirs)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        f"{M}QLinearAveragePool <kernel_shape = [3,3], channels_last = 1> (x, s, z, t, v)",
+        f"{M}QLinearSoftmax <axis = 1, opset = 12> (m, s, z, tiny, none)",
+    ],
+)
+def test_what_has_no_such_form_stays(call: str) -> None:
+    graph = collage.from_onnx(model(call, 17))
+
+    [op] = graph.operators(graph.calls)
+    assert op.startswith(M)
