@@ -615,22 +615,6 @@ def test_a_library_may_move_a_transposition_past_a_constant(op: str) -> None:
     agrees(model, {"x": f32(32, 32)}, native=50.0, library=1.0, grows=1.0)
 
 
-def test_a_quantized_convolution_of_another_domain_has_the_order_of_the_standard() -> None:
-    quantized = np.random.default_rng(0).integers(0, 255, (4, 2, 5, 5), np.uint8)
-    model = parsed(
-        """(float s) => (uint8[4,4,4,4] y) {
-          y = com.microsoft.QLinearConv (x, s, z, w, one, z, one, z)
-        }""",
-        17,
-        x=quantized,
-        w=quantized[:4, :2, :2, :2],
-        z=np.array(128, np.uint8),
-        one=np.array(0.1, np.float32),
-    )
-
-    agrees(model, {"s": np.array(0.05, np.float32)})
-
-
 def test_an_optimisation_of_a_library_may_be_wrong() -> None:
     """That of pooling without channels makes a node that onnxruntime refuses."""
     model = parsed("(float[0,0,3,3] x) => (float[0,0,1,1] y) { y = GlobalAveragePool (x) }", 17)

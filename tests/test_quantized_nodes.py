@@ -9,6 +9,8 @@ import pytest
 from onnx import numpy_helper
 
 import collage_dsl as collage
+from collage_dsl.backends.onnx_writer.call import Unsupported
+from collage_dsl.backends.onnx_writer.model import to_onnx
 from tests.reference import run_onnx
 
 Array = np.ndarray[Any, Any]
@@ -166,3 +168,35 @@ def test_what_has_no_such_form_stays(call: str) -> None:
 
     [op] = graph.operators(graph.calls)
     assert op.startswith(M)
+
+
+@pytest.mark.parametrize(
+    ("call", "operands"),  # a weight is moved by its zero point, if it fits into bytes then
+    [
+        ("MatMulInteger (m, k)", 2),
+        ("MatMulInteger (m, k, z, kz)", 3),
+        ("ConvInteger <strides = [2,2], pads = [1,1,1,1]> (x, w, z)", 3),
+        ("ConvInteger <group = 6> (x, wd, z, f)", 3),
+    ],
+)
+def test_onnxruntime_multiplies_bytes_too(call: str, operands: int) -> None:
+    made = model(call, 17)
+    graph = collage.from_onnx(made)
+    written, _ = to_onnx(graph)
+
+    [node] = written.graph.node
+    assert node.op_type == call[: call.index(" ")]
+    assert len(node.input) == operands
+    inputs = drawn(made)
+    found = collage.compile(made, ["onnxruntime"], cost=lambda _: 1e-5, race_seconds=0.01)
+    [theirs] = run_onnx(made, inputs).values()
+    np.testing.assert_array_equal(found.run(inputs)["r"], theirs)
+
+
+def test_onnxruntime_has_no_other_convolution_of_integers() -> None:
+    graph = collage.parse_graph(
+        "x: i32[1, 4, 5, 5]; w: i32[4, 4, 3, 3]; y = nn.conv2d(x, w); return y;"
+    )
+
+    with pytest.raises(Unsupported, match="there is no Conv of int32"):
+        to_onnx(graph)

@@ -1,7 +1,7 @@
 """Make an ONNX model of a graph, with its larger constants outside the model."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -19,7 +19,8 @@ from collage_dsl.backends.onnx_writer.kept import (
     operator_sets,
 )
 from collage_dsl.backends.onnx_writer.table import OPERATORS
-from collage_dsl.graph import Dim, Form, Graph, Node, TensorType, TupleType, Type
+from collage_dsl.backends.onnx_writer.whole import WHOLE, Factor, factors_in, unread, zero_as
+from collage_dsl.graph import Dim, Form, Graph, Node, OpSet, TensorType, TupleType, Type
 from collage_dsl.graph.sizes import UNKNOWN, computed
 
 IR_VERSION = 10
@@ -74,10 +75,16 @@ class _Writer:
     """Of the nodes that are written as they are, with their types."""
     places: dict[str, tuple[str, int]] = field(default_factory=dict)
     """For each dimension that is no number, an input that has it, and at which axis."""
+    factors: Mapping[int, tuple[Factor, Factor]] = field(default_factory=dict)
+    """Of the products and convolutions that are written as those of bytes."""
+    unread: OpSet = 0
+    """The nodes that these would take; nothing else does."""
 
     def model(self) -> onnx.ModelProto:
         self.taken = frozenset(node.name for node in self.graph.nodes)
         self.places = _places(self.graph)
+        self.factors = factors_in(self.graph)
+        self.unread = unread(self.graph, self.factors)
         inputs = []
         for index, node in enumerate(self.graph.nodes):
             self.values.append(self._value(index, node))
@@ -108,6 +115,10 @@ class _Writer:
                 return self.values[node.inputs[0]][_index(node)]
             case Form.CALL if index in self.kept:
                 return self._as_it_is(node, self.kept[index])
+            case Form.CALL if self.unread >> index & 1:
+                return ""
+            case Form.CALL if index in self.factors:
+                return self._of_bytes(node, self.factors[index])
             case Form.CALL:
                 return self._call(node)
 
@@ -135,15 +146,31 @@ class _Writer:
         write = OPERATORS.get(node.op)
         if write is None:
             raise Unsupported(node.name, node.op, "no ONNX operator is known for it")
-        operands = [self.graph.nodes[i] for i in node.inputs]
-        call = Call(
+        return write(self._call_of(node, node.inputs))
+
+    def _of_bytes(self, node: Node, factors: tuple[Factor, Factor]) -> Value:
+        """A product of bytes, with their zero points as the third and fourth operand."""
+        call = self._call_of(node, [each.value for each in factors])
+        zeros = tuple(map(self._zero, factors))
+        return WHOLE[node.op](replace(call, operands=(*call.operands, *zeros)))
+
+    def _zero(self, factor: Factor) -> Value:
+        if factor.zero is None:
+            return ""
+        zero, dtype = self.graph.nodes[factor.zero], self.graph.nodes[factor.value].tensor.dtype
+        constant = zero_as(dtype, zero)
+        return self.values[factor.zero] if constant is None else self.array(zero.name, constant)
+
+    def _call_of(self, node: Node, inputs: Sequence[int]) -> Call:
+        """A call that takes these nodes."""
+        operands = [self.graph.nodes[i] for i in inputs]
+        return Call(
             node=node,
-            operands=tuple(self.values[i] for i in node.inputs),
+            operands=tuple(self.values[i] for i in inputs),
             types=tuple(o.type if isinstance(o.type, TensorType) else None for o in operands),
             literals=tuple(self._literal(o) for o in operands),
             to=self,
         )
-        return write(call)
 
     def _literal(self, node: Node) -> Any:
         if node.form is not Form.TUPLE:

@@ -31,6 +31,8 @@ def _on_images(call: Call, dims: int, layout: str, write: Callable[[str], str]) 
 
 def _convolution(op: str, kernel: str, dims: int) -> Write:
     def write(call: Call) -> str:
+        dtype = call.type().dtype
+        call.require("float" in dtype, f"there is no {op} of {dtype}")
         given, usual = call.attr("kernel_layout"), kernel + _SPATIAL[dims]
         weight = _arranged(call, call.tensor(1), given or usual, usual)
         attrs = {**_window(call), "group": call.attr("groups")}
