@@ -335,12 +335,12 @@ def test_a_saved_model_refuses_an_index_out_of_range(
         f"collage_dsl.load_executable({str(tmp_path / 'out')!r}).run(given)"
     )
     alone = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert "ExecutableError: index 7 is out of range" in alone.stderr
+    assert "InputError: index 7 is out of range" in alone.stderr
 
     done = in_a_process("run", tmp_path / "out", "--inputs", tmp_path / "in.npz")
 
     assert_one_message(
         done,
-        2,
+        1,
         "error: index 7 is out of range, valid are -7 to 6, at the Gather node `the_Gather`",
     )
