@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import tvm
@@ -102,6 +102,12 @@ class ModelExecutable:
             return (self,)
         signature = replace(self.signature, sized=())
         return ModelExecutable(self.module, signature, 0, self._weights), *self.at_sizes
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an executable cannot be pickled or copied: write it to a folder with "
+            "`Compiled.save`, and read it with `load_executable`"
+        )
 
     def run(
         self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
