@@ -107,6 +107,16 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         CostStore(path)
 
 
+def test_a_newer_store_that_costs_are_taken_from_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "costs.sqlite"
+    CostStore(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+
+    with pytest.raises(ExchangeError, match=r"was written by a newer version of collage_dsl$"):
+        read(path)
+
+
 def test_a_store_that_cannot_be_made_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 

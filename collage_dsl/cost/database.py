@@ -135,11 +135,9 @@ class Database(ABC):
             said = f"cannot open the {self.kind.name} {self.path}: {cause_of(error)}"
             advice = "" if self.is_given else f"; name another with {self.kind.given}"
             raise StoreError(f"{said}{advice}") from error
-        if self.is_given:
-            self._use_copy()
 
     def _use_copy(self) -> None:
-        """Work on a copy in memory from now on: tables of older versions are changed there."""
+        """Work on a copy in memory from now on, of a file that stays as it is."""
         copy = sqlite3.connect(":memory:", isolation_level=None)
         with closing(self._connection) as given:
             self._connection = copy
@@ -158,13 +156,15 @@ class Database(ABC):
         if is_other:
             raise self._wrong(StoreError, "it is another program's")
         if version > self.kind.version:
-            raise StoreError(
-                f"the {self.kind.name} {self.path} was written by a newer version of collage_dsl; "
-                f"use another with {self.kind.given}"
-            )
-        if not self._is_read_only:
+            said = f"the {self.kind.name} {self.path} was written by a newer version of collage_dsl"
+            if self.is_given:
+                raise ExchangeError(said)
+            raise StoreError(f"{said}; use another with {self.kind.given}")
+        if not self._is_read_only and not self.is_given:
             self._run("PRAGMA journal_mode = WAL")
         if version < self.kind.version:
+            if self.is_given:
+                self._use_copy()
             self._run("BEGIN IMMEDIATE")
             self._create()
             self._run(f"PRAGMA application_id = {self.kind.application}")
@@ -217,7 +217,8 @@ class Database(ABC):
             return StoreError(f"{self._cannot_use()}: {said}")
         if code in (0, *_DAMAGE):
             return self._wrong(DamagedStoreError, str(error))
-        return StoreError(f"{self._cannot_use()}: {error}; {self._other}")
+        advice = "" if self.is_given else f"; {self._other}"
+        return StoreError(f"{self._cannot_use()}: {error}{advice}")
 
     def _wrong(self, kind: type[StoreError], fault: str) -> StoreError:
         """An error that says what is wrong with the content of the file."""
