@@ -18,7 +18,7 @@ from collage_dsl.cli import parameters
 from collage_dsl.cli.commands import Commands
 from collage_dsl.cli.failure import CANNOT, explained
 from collage_dsl.cli.formats import FAIL_LEVELS
-from collage_dsl.cli.interrupt import SIGNALS, Interrupt
+from collage_dsl.cli.interrupt import SIGNALS, Ended, Interrupt
 from collage_dsl.cli.output import ReaderGoneError, flush, open_standard_streams, tell
 from collage_dsl.cli.stores import costs, records
 from collage_dsl.cli.warned import show_ours
@@ -603,8 +603,13 @@ def main() -> None:
     # What remains when Python ends is to clean up.
     for each in SIGNALS:
         atexit.register(signal.signal, each, signal.SIG_IGN)
-    with Interrupt() as interrupt:
-        code = _code(interrupt)
+    interrupt = Interrupt()
+    try:
+        with interrupt:
+            code = _code(interrupt)
+    except Ended:  # as it began, or as it was over
+        interrupt.say()
+        code = interrupt.code
     sys.exit(code)
 
 
