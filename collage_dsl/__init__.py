@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collage_dsl.realization.errors import BuildError
     from collage_dsl.realization.lower import lowering
     from collage_dsl.realization.saving import load_executable
-    from collage_dsl.realization.signature import ExecutableError
+    from collage_dsl.realization.signature import ExecutableError, InputError
     from collage_dsl.realization.verification import VerificationError
     from collage_dsl.rules import FusionSpec
     from collage_dsl.rules.predicate import PredicateError
@@ -56,6 +56,7 @@ _HOME = {
     "FusionSpec": "rules",
     "Graph": "graph",
     "Infeasible": "cost",
+    "InputError": "realization.signature",
     "NoExampleError": "witness.example",
     "NoPlanError": "search",
     "Plan": "search",
@@ -108,6 +109,7 @@ __all__ = [
     "FusionSpec",
     "Graph",
     "Infeasible",
+    "InputError",
     "NoExampleError",
     "NoPlanError",
     "Plan",

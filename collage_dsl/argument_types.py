@@ -4,6 +4,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import cache, wraps
+from os import PathLike
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -15,14 +17,17 @@ _WORDS: Mapping[Any, str] = {
     float: "a number",
     bool: "True or False",
     NoneType: "None",
+    Path: "a path",
+    PathLike: "a path",
 }
 _MANY: Mapping[Any, str] = {tuple: "a tuple", list: "a list", Sequence: "a list or a tuple"}
 
 
-def with_checked_types(*left_out: str) -> Callable[[_Function], _Function]:
+def with_checked_types(*left_out: str, called: str = "") -> Callable[[_Function], _Function]:
     """
     Make a function raise TypeError for an argument that is not of the annotated type, except
-    those that are `left_out`: the function checks them itself.
+    those that are `left_out`: the function checks them itself. Users know it by the name `called`,
+    if that is not its own.
     """
 
     def decorate(function: _Function) -> _Function:
@@ -39,7 +44,7 @@ def with_checked_types(*left_out: str) -> Callable[[_Function], _Function]:
                 is_many = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
                 for each in value if is_many else (value,):
                     if name not in left_out and not _is_a(each, hint):
-                        said = f"`{name}` of `{function.__name__}` must be {_words(hint)}"
+                        said = f"`{name}` of `{called or function.__name__}` must be {_words(hint)}"
                         raise TypeError(f"{said}, not {_shown(each)}")
             return function(*args, **named)
 
@@ -65,6 +70,8 @@ def _is_a(value: object, hint: Any) -> bool:
         return any(value is each or (type(value) is type(each) and value == each) for each in inner)
     if origin in (int, float):
         return isinstance(value, int | origin) and not isinstance(value, bool | Enum)
+    if origin is Path:
+        return isinstance(value, PathLike)
     if origin is Mapping:
         return isinstance(value, Mapping) and all(
             _is_a(key, inner[0]) and _is_a(each, inner[1]) for key, each in value.items()

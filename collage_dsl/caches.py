@@ -16,3 +16,15 @@ def cache_folder() -> Path:
         raise OSError(
             None, "this user has no home folder: set XDG_CACHE_HOME to a folder for caches"
         ) from None
+
+
+def make_cache(folder: Path) -> None:
+    """Make a folder in the cache. Raises OSError that says which other folder can be named."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise OSError(None, "it cannot be written")
+    except OSError as error:
+        advice = "set XDG_CACHE_HOME to a folder for caches"
+        said = f"cannot use the cache {folder}: {error.strerror}; {advice}"
+        raise OSError(None, said) from error

@@ -84,7 +84,10 @@ class RuleError(Exception):
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
         self.diagnostics = in_file_order(diagnostics)
-        super().__init__("\n\n".join(map(str, self.diagnostics)))
+        super().__init__(*self.diagnostics)
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.diagnostics))
 
 
 def in_file_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -71,3 +71,18 @@ def test_arrays_of_objects_are_refused_plainly(tmp_path: Path) -> None:
 
     with pytest.raises(ArraysError, match="`x` in it has Python objects, not numbers"):
         read_arrays(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize(
+    "command", [["show", "squeezenet"], ["plan", "squeezenet", "-t", "native"]]
+)
+def test_a_picture_of_another_format_is_refused_before_any_work(
+    command: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "graph.png"
+
+    done = said(*command, "--picture", path)
+
+    assert done.code == 2
+    assert f"pictures are written as SVG: the name {path} must end in .svg" in done.err
+    assert not path.exists()

@@ -91,6 +91,21 @@ def test_a_change_that_no_graph_shows_is_named() -> None:
     assert "new.collage: pattern `p`: changed, the same on every graph\n" in done.out
 
 
+def test_without_a_graph_nothing_is_said_to_be_the_same() -> None:
+    spec = SPEC.partition("test ")[0]
+    changed = spec.replace("rank(x) < 4", "rank(x) < 3")
+
+    done = run(spec, changed)
+
+    assert done.code == 2
+    assert "new.collage: pattern `p`: changed, compared on no graph\n" in done.out
+    assert done.out.endswith(
+        "no test has a graph to compare on: add one, as `collage example FILE#PATTERN` writes\n"
+    )
+    assert found(spec, changed).changes[0].unknown == ["no test has a graph"]
+    assert run(spec, spec) == Done(0, "0 graphs compared, nothing changed\n", "")
+
+
 @pytest.mark.parametrize("kind", ["pattern", "rule", "target"])
 def test_what_is_removed_breaks_and_what_is_added_does_not(kind: str) -> None:
     name, line = {

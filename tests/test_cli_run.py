@@ -1,4 +1,4 @@
-"""`collage run` on files that are not what they should be: one message, exit code 2."""
+"""`collage run` on files that are not what they should be: one message, exit code 1 or 2."""
 
 import json
 import os
@@ -84,6 +84,23 @@ def test_outputs_of_any_name_are_kept(built: Path, tmp_path: Path, run: Run) -> 
         assert set(kept) == {"file", "self", "a b"}
         np.testing.assert_array_equal(kept["file"], np.maximum(x, 0))
         np.testing.assert_array_equal(kept["self"], -x)
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"x": np.ones((4, 9), np.float32)}, "input `x` is float32[4, 9]"),
+        ({"x": np.ones((4, 8))}, "input `x` is float64[4, 8]"),
+        ({"z": np.ones((4, 8), np.float32)}, "the model has no input `z`"),
+        ({}, "input `x` is missing"),
+    ],
+)
+def test_inputs_that_are_not_those_of_the_model_are_wrong(
+    built: Path, tmp_path: Path, run: Run, given: dict[str, np.ndarray], fault: str
+) -> None:
+    np.savez(tmp_path / "in.npz", **given)
+
+    refused(run(built, "--inputs", tmp_path / "in.npz"), fault, 1)
 
 
 def an_array(path: Path) -> None:

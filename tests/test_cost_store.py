@@ -107,6 +107,16 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         CostStore(path)
 
 
+def test_a_newer_store_that_costs_are_taken_from_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "costs.sqlite"
+    CostStore(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+
+    with pytest.raises(ExchangeError, match=r"was written by a newer version of collage_dsl$"):
+        read(path)
+
+
 def test_a_store_that_cannot_be_made_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
@@ -151,6 +161,40 @@ def test_a_damaged_store_that_costs_are_taken_from_is_named_and_left_as_it_is(
     ):
         read(path)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ("DROP TABLE cost", "it has no table `cost`"),
+        ("DROP TABLE context", "it has no table `context`"),
+        ("ALTER TABLE cost DROP COLUMN speed", "its table `cost` has no column `speed`"),
+    ],
+)
+def test_a_store_without_its_tables_is_damaged(tmp_path: Path, change: str, fault: str) -> None:
+    path = tmp_path / "costs.sqlite"
+    CostStore(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(change)
+    before = path.read_bytes()
+
+    with pytest.raises(ExchangeError, match=f"is damaged: {fault}; use it once"):
+        read(path)
+    assert path.read_bytes() == before
+    with pytest.warns(StoreWarning, match=rf"was damaged \({fault}\)"), CostStore(path) as store:
+        assert store.known() == []
+
+
+def test_a_store_that_costs_are_taken_from_stays_as_it_is(tmp_path: Path) -> None:
+    """Not even the tables of an older version are changed."""
+    path = old_store(tmp_path)
+    before = path.read_bytes()
+
+    _, measurements = read(path)
+
+    assert [each.cost for each in measurements] == [1.0]
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_store_from_before_it_said_whose_it_is_is_taken(tmp_path: Path) -> None:

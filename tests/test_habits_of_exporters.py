@@ -250,6 +250,8 @@ def test_a_norm_of_doubles_runs_in_onnxruntime(opset: int) -> None:
 ATTENTION = {
     "standard": """(float[2,4,5,8] q, float[2,2,6,8] k, float[2,2,6,8] v, bool[5,6] m)
       => (float[2,4,5,8] y) { y = Attention (q, k, v, m) }""",
+    "standard, one count": """(float[2,4,5,8] q, float[2,4,6,8] k, float[2,4,6,8] v)
+      => (float[2,4,5,8] y) { y = Attention <q_num_heads = 4> (q, k, v) }""",
     "standard, in order": """(float[2,5,32] q, float[2,5,16] k, float[2,5,16] v)
       => (float[2,5,32] y) {
       y = Attention <is_causal = 1, q_num_heads = 4, kv_num_heads = 2, scale = 0.5> (q, k, v)

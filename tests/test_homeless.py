@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collage_dsl.caches import cache_folder
+from collage_dsl.caches import cache_folder, make_cache
 from collage_dsl.cli.failure import explained
 from collage_dsl.language.syntax.grammar import parser
 from tests.commands import said
@@ -40,6 +40,16 @@ def test_what_needs_a_cache_says_which_variable_names_one() -> None:
 def test_the_error_of_a_library_without_a_home_folder_is_that_of_the_user() -> None:
     assert explained(RuntimeError("Could not determine home directory.")).message == (
         f"error: {FAULT}"
+    )
+
+
+def test_a_cache_that_cannot_be_written_is_named_with_what_to_do() -> None:
+    with pytest.raises(OSError, match="set XDG_CACHE_HOME to a folder for caches") as caught:
+        make_cache(Path("/dev/null/cache"))
+
+    assert explained(caught.value).message == (
+        "error: cannot use the cache /dev/null/cache: Not a directory; "
+        "set XDG_CACHE_HOME to a folder for caches"
     )
 
 

@@ -321,12 +321,22 @@ def test_an_empty_constant_in_place_of_a_number_does_not_end_the_process() -> No
     assert refusal(made).startswith("cannot import `y`: operator OneHot: ")
 
 
-@pytest.mark.parametrize("heads", ["q_num_heads = 3", "q_num_heads = 3, kv_num_heads = 0"])
-def test_an_attention_without_heads_does_not_end_the_process(heads: str) -> None:
-    """Inference of shapes in ONNX divides by their number."""
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ("q_num_heads = 3, kv_num_heads = 0", "`kv_num_heads` of Attention are not both above 0"),
+        ("q_num_heads = 3", "the attribute `kv_num_heads` of Attention is missing"),
+        ("scale = 1.0", "the attribute `kv_num_heads` of Attention is missing"),
+    ],
+)
+@pytest.mark.parametrize("more", ["softcap = 3.0", "is_causal = 1"])
+def test_an_attention_without_heads_does_not_end_the_process(
+    attributes: str, said: str, more: str
+) -> None:
+    """Inference of shapes in onnxruntime divides by their number."""
     made = onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["" : 23]> g (float[2,4,24] x) => (float y) '
-        f"{{ y = Attention <softcap = 3.0, {heads}> (x, x, x) }}"
+        f"{{ y = Attention <{more}, {attributes}> (x, x, x) }}"
     )
 
-    assert "`kv_num_heads` of Attention are not both above 0" in refusal(made)
+    assert said in refusal(made)

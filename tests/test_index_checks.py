@@ -335,12 +335,24 @@ def test_a_saved_model_refuses_an_index_out_of_range(
         f"collage_dsl.load_executable({str(tmp_path / 'out')!r}).run(given)"
     )
     alone = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert "ExecutableError: index 7 is out of range" in alone.stderr
+    assert "InputError: index 7 is out of range" in alone.stderr
 
     done = in_a_process("run", tmp_path / "out", "--inputs", tmp_path / "in.npz")
 
     assert_one_message(
         done,
-        2,
+        1,
         "error: index 7 is out of range, valid are -7 to 6, at the Gather node `the_Gather`",
     )
+
+
+def test_random_inputs_that_a_model_refuses_are_not_called_wrong_inputs(tmp_path: Path) -> None:
+    inputs = {"x": np.zeros((1, 3), np.float32), "i": np.zeros(50, np.int64)}
+    model = onnx_model([node("Gather", "x i", "g"), node("Relu", "g")], inputs)
+    collage.compile(model, [SPEC], cost=lambda _: 1e-6, race_seconds=0.01).save(tmp_path / "out")
+
+    done = in_a_process("run", tmp_path / "out")
+
+    assert done.code == 2
+    assert done.err.startswith("error: the model cannot run on random inputs: index 1 is out of")
+    assert done.err.endswith("give other sizes with --sizes, or inputs with --inputs FILE.npz\n")

@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rules": {"graph", "source"},
     "language": {
         *{"rules", "graph", "diagnostics", "source", "printable", "resources", "memory", "scratch"},
-        *{"caches", "declared", "reading", "yaml_texts"},
+        *{"argument_types", "caches", "declared", "reading", "yaml_texts"},
     },
     "witness": {"language", "rules", "graph"},
     "builder": {"argument_types", "engine", "language", "rules", "graph"},
@@ -40,7 +40,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "targets": {
         *{"graph", "rules", "language", "backends", "frontend", "resources", "diagnostics"},
     },
-    "realization": {"graph", "backends", "frontend", "offline", "reading", "saturation", "scratch"},
+    "realization": {
+        *{"argument_types", "graph", "backends", "frontend", "offline", "reading", "saturation"},
+        "scratch",
+    },
     # What is measured is what `realization` makes.
     "measuring": {"graph", "cost", "backends", "frontend", "realization"},
     "report": {"graph", "rules", "search", "cost", "source", "printable"},

@@ -15,6 +15,7 @@ from collage_dsl.cost import CostStore, CostTable, Measurement
 from collage_dsl.engine.named import UnknownTarget, specs_named
 from collage_dsl.engine.specs import specs_of
 from collage_dsl.resources import shipped_specs
+from tests.commands import said
 from tests.models import small_convolution
 from tests.test_partition_pass import callees, chain, price
 
@@ -41,6 +42,50 @@ def test_python_and_the_command_line_name_the_same_specs(two: Path) -> None:
 
     assert names(*named) == ["b", "tvm", "onnxruntime", "a"]
     assert specs_of(named) == list(load_targets(named))
+
+
+def test_commands_that_read_specs_take_the_same_names(two: Path) -> None:
+    whole, one = (
+        said("convert", name, "--to", "json") for name in ("two.collage", "two.collage#b")
+    )
+    assert ['"a"' in done.out for done in (whole, one)] == [True, False]
+    assert said("convert", "two.collage#c", "--to", "json").err.startswith(
+        "error: two.collage has no target `c`"
+    )
+    Path("two.json").write_text(whole.out)
+    assert said("convert", "two.json#b", "--to", "json").out == one.out
+
+    assert said("convert", "native", "--to", "yaml").code == 0
+    assert said("check", "native", "onnxruntime").out == "2 files checked, nothing found\n"
+    assert said("test", "native").code == 0
+    assert said("breaking", "native", "native").out.endswith("nothing changed\n")
+    assert said("fmt", "--check", "native").code == 2
+    assert said("check", "--fix", "native").code == 2
+
+
+def test_every_command_finds_imports_where_the_configuration_says(two: Path) -> None:
+    (two / "common").mkdir()
+    (two / "common" / "shared.collage").write_text(
+        "collage 1;\npattern p(x) { y = nn.relu(x); yield y; }\n"
+    )
+    (two / "pyproject.toml").write_text('[tool.collage]\npath = ["common"]\n')
+    (two / "mine.collage").write_text(
+        'collage 1;\nimport "shared.collage" only (p);\ntarget t on llvm { rules dfpattern(p); }\n'
+    )
+    (two / "m.graph").write_text("x: f32[4]; y = nn.relu(x); return y;\n")
+
+    for command in (
+        ("check", "mine.collage"),
+        ("convert", "mine.collage", "--to", "yaml"),
+        ("embed", "mine.collage"),
+        ("candidates", "m.graph", "-t", "mine.collage"),
+        ("coverage", "m.graph", "-t", "mine.collage"),
+        ("why", "mine.collage#p", "m.graph", "--at", "y"),
+        ("near", "mine.collage#p", "m.graph"),
+        ("example", "mine.collage#p"),
+    ):
+        done = said(*command)
+        assert (done.code, done.err) == (0, ""), command
 
 
 def test_a_name_without_a_target_stands_for_all_in_the_file(two: Path) -> None:

@@ -56,15 +56,17 @@ def test_the_line_says_what_was_measured_and_after_the_search_only_that() -> Non
     assert str(shown) == f"building plans: {counts}"
 
 
-def test_where_no_line_can_change_each_step_is_told_once() -> None:
-    shown, written = now(terminal=False)
+def test_where_no_line_can_change_each_step_is_told_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown, _ = now(terminal=False)
     for _ in range(2):
         shown.started(Problem(CHAIN, SINGLES, lambda _: 1.0), "milp", "asked for")
         shown.explored(1)
         shown.watch("measure", Counts(found=1))
     shown.watch("build", Counts(found=1))
 
-    assert written.getvalue() == "measuring kernels\nbuilding plans\n"
+    assert capsys.readouterr().err == "measuring kernels\nbuilding plans\n"
 
 
 def test_where_no_line_can_change_nothing_is_added_to_the_steps(

@@ -22,7 +22,7 @@ def shell(command: str, folder: Path, **environment: str) -> subprocess.Complete
         cwd=folder,
         env={**os.environ, **environment},
         capture_output=True,
-        timeout=60,
+        timeout=300,
     )
 
 
@@ -86,3 +86,18 @@ def test_streams_that_are_closed_or_full(
     assert bool(told) == bool(done.stderr)
     assert b"Traceback" not in done.stderr
     assert b"Exception ignored" not in done.stderr
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("errors", ["2> >(true)", "2>/dev/full", "2>&-"])
+def test_a_command_goes_on_if_nobody_reads_its_progress(folder: Path, errors: str) -> None:
+    import onnx
+
+    from tests.models import small_convolution
+
+    onnx.save(small_convolution(), folder / "m.onnx")
+
+    done = shell(f"collage compile m.onnx -t native --costs analytic -o out {errors}", folder)
+
+    assert done.returncode == 0
+    assert (folder / "out" / "model.so").is_file()

@@ -27,10 +27,12 @@ def test_a_path_below_a_file_is_refused_first(
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
 
-    done = said(*command.split(), "file/x.npz")
+    name = "file/x.svg" if "--picture" in command else "file/x.npz"
+
+    done = said(*command.split(), name)
 
     assert (done.code, done.out) == (2, "")
-    assert done.err == "error: cannot write file/x.npz: Not a directory\n"
+    assert done.err == f"error: cannot write {name}: Not a directory\n"
 
 
 @pytest.mark.engine
@@ -40,7 +42,7 @@ def test_a_path_that_can_be_written_is_not_touched_yet(
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    done = said(*command.split(), "x.npz")
+    done = said(*command.split(), "x.svg" if "--picture" in command else "x.npz")
 
     assert done.code == 2
     assert "none" in done.err
@@ -67,15 +69,15 @@ def test_a_name_of_arrays_gets_its_suffix_before_it_is_checked(tmp_path: Path) -
 @pytest.mark.parametrize(
     "command",
     [
-        "show m.graph --picture m.graph",
-        "plan m.onnx -t s.collage#t --picture s.collage",
-        "plan m.onnx -t s.collage --costs c.yaml --picture c.yaml",
+        "show m.svg --picture m.svg",
+        "freeze m.onnx -t s.collage#t -o s.collage",
+        "plan m.onnx -t s.collage --costs c.svg --picture c.svg",
         "freeze m.onnx -t native -o m.onnx",
         "run out --inputs x.npz --outputs x",
         "costs export --store s.sqlite link",
         "costs export cache/collage_dsl/costs.sqlite",
         "records export --records s.sqlite ./s.sqlite",
-        "plan m.onnx -t native --store s.sqlite --picture s.tuned.sqlite",
+        "freeze m.onnx -t native --store s.sqlite -o s.tuned.sqlite",
         "records export cache/collage_dsl/costs.tuned.sqlite",
     ],
 )
@@ -86,7 +88,7 @@ def test_a_file_that_a_command_reads_is_not_overwritten(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     cache = Path("cache/collage_dsl")
     cache.mkdir(parents=True)
-    given = [Path(name) for name in ("m.onnx", "m.graph", "s.collage", "c.yaml", "x.npz")]
+    given = [Path(name) for name in ("m.onnx", "m.svg", "s.collage", "c.yaml", "c.svg", "x.npz")]
     given += [
         Path("s.sqlite"),
         Path("s.tuned.sqlite"),
@@ -117,7 +119,7 @@ def test_a_spec_that_the_given_one_imports_is_not_overwritten(
     Path("deep/c.collage").write_text("collage 1;\n")
 
     for name in ("b.collage", "deep/c.collage"):
-        done = said("plan", "none.onnx", "-t", "a.collage", "--picture", name)
+        done = said("freeze", "none.onnx", "-t", "a.collage", "-o", name)
 
         assert (done.code, done.out) == (2, "")
         assert done.err == (

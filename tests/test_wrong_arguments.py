@@ -48,6 +48,20 @@ def compiled(**options: Any) -> collage.Compiled:
         (lambda r: collage.to_text("t"), "`spec` of `to_text` must be a FusionSpec"),
         (lambda r: collage.format_graph("g"), "`graph` of `format_graph` must be a Graph"),
         (lambda r: collage.example("p"), "`pattern` of `example` must be a Pattern"),
+        (lambda r: collage.load(0), "`path` of `load` must be a string or a path or None"),
+        (lambda r: collage.load(text=b"collage 1;"), "`text` of `load` must be a string or None"),
+        (
+            lambda r: collage.load(text=TEXT, search="specs"),
+            "`search` of `load` must be a list or a tuple whose items are each a string or a path",
+        ),
+        (lambda r: collage.patterns(text=3), "`text` of `patterns` must be a string or None"),
+        (lambda r: collage.parse_graph(None), "`text` of `parse_graph` must be a string"),
+        (lambda r: collage.load_executable(3), "`path` of `load_executable` must be a string or a"),
+        (lambda r: collage.CollagePartition(store=3), "`store` of `CollagePartition` must be a"),
+        (lambda r: compiled(plans="3"), "`plans` of `compile` must be a whole number"),
+        (lambda r: compiled(store=3), "`store` of `compile` must be a string or a path or None"),
+        (lambda r: compiled(timeout="60s"), "`timeout` of `compile` must be a number"),
+        (lambda r: compiled(allow_extern=1), "`allow_extern` of `compile` must be True or False"),
         (lambda r: compiled(frozen=3), "`frozen` of `compile` must be a path or a Lock"),
         (lambda r: compiled(sizes=[1]), "`sizes` of `compile` must be a dictionary, such as .*"),
         (
@@ -59,7 +73,26 @@ def compiled(**options: Any) -> collage.Compiled:
 def test_an_argument_of_another_type_is_named(
     right: SimpleNamespace, call: Callable[[Any], object], said: str
 ) -> None:
-    with pytest.raises(TypeError, match=f"^{said}, not "):
+    with pytest.raises(TypeError, match=f"^{said}.*, not "):
+        call(right)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "said"),
+    [
+        (lambda r: compiled(shapes=5), TypeError, "`shapes` must be a dictionary"),
+        (lambda r: compiled(shapes={"x": "4"}), TypeError, "`shapes` must be a dictionary"),
+        (lambda r: collage.choose(r.graph, [5], cost=len), TypeError, "`found` of `choose` must"),
+        (lambda r: collage.Copies("1", 2), TypeError, "`latency` and `bandwidth` of `Copies` must"),
+        (lambda r: collage.CostTable("c.yaml"), TypeError, "`CostTable.load` reads a file"),
+        (lambda r: collage.from_onnx(3), collage.FrontendError, "a model is the path of an ONNX"),
+        (lambda r: collage.pipeline(3), collage.TargetError, "targets are given as a list"),
+    ],
+)
+def test_an_argument_that_a_function_checks_itself_is_named_too(
+    right: SimpleNamespace, call: Callable[[Any], object], kind: type[Exception], said: str
+) -> None:
+    with pytest.raises(kind, match=said):
         call(right)
 
 

@@ -36,10 +36,11 @@ class UnknownBackend(Exception):  # noqa: N818, reads as what it says
     """No backend has the name that a spec or a caller gives."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        names = sorted(set(known))
-        super().__init__(unknown("backend", name, names))
-        self.name = name
-        self.known = tuple(names)
+        self.name, self.known = name, tuple(sorted(set(known)))
+        super().__init__(name, self.known)
+
+    def __str__(self) -> str:
+        return unknown("backend", self.name, self.known)
 
 
 def find_backend(name: str, given: Iterable[Backend] = ()) -> Backend:

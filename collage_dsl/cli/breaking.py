@@ -102,10 +102,11 @@ def _match(matched: Matched) -> MatchDocument:
 
 def _lines(document: BreakingDocument) -> Iterator[str]:
     for change in document.changes:
-        yield f"{printable(change.file)}: {change.kind} `{change.name}`: {_said(change)}"
+        said = _said(change, document.graphs)
+        yield f"{printable(change.file)}: {change.kind} `{change.name}`: {said}"
         yield from _matches("lost", change.lost)
         yield from _matches("gained", change.gained)
-        for each in change.unknown:
+        for each in change.unknown if document.graphs else ():
             yield f"  unknown: {printable(each)}"
         yield ""
     compared = f"{count(document.graphs, 'graph')} compared"
@@ -118,11 +119,15 @@ def _lines(document: BreakingDocument) -> Iterator[str]:
         yield f"{compared}: {len(removed)} removed, {lost} lost, {gained} gained"
     if document.left_out:
         yield f"{count(document.left_out, 'test')} with a model left out"
+    if any(change.unknown for change in document.changes) and not document.graphs:
+        yield "no test has a graph to compare on: add one, as `collage example FILE#PATTERN` writes"
 
 
-def _said(change: ChangeDocument) -> str:
+def _said(change: ChangeDocument, graphs: int) -> str:
     if change.change != "changed":
         return change.change
+    if not graphs:
+        return "changed, compared on no graph"
     noun, plural = ("match", "es") if change.kind == "pattern" else ("candidate", "s")
     said = [
         f"{count(len(found), noun, plural)} {how}"

@@ -85,6 +85,11 @@ class Configs:
         return Config() if folder.parent == folder else self._in(folder.parent)
 
 
+def import_folders(file: Path) -> tuple[Path, ...]:
+    """The folders in which the configuration of a spec file lets its imports be searched."""
+    return Configs().of(file).path
+
+
 def checked_codes(place: object, said: Iterable[str]) -> tuple[str, ...]:
     """Codes of warnings or their beginnings, which `place` names. Raises CommandError."""
     codes = tuple(said)

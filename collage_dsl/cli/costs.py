@@ -140,7 +140,7 @@ def verify_costs(store: Path | None, *, repairs: bool) -> int:
     except DamagedStoreError as error:
         if not CostStore.kind.begins(path):
             raise
-        faults, count = [str(error.__cause__ or error)], 0
+        faults, count = [error.fault], 0
     if not faults:
         show(f"{path}: {_count(count)}, no damage\n")
         return 0

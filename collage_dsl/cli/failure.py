@@ -22,6 +22,7 @@ _GIVEN = {
     "ExchangeError",
     "FormError",
     "FrontendError",
+    "InputError",
     "LockError",
     "NoExampleError",
     "RuleError",

@@ -10,6 +10,7 @@ from collage_dsl.cli.config import Configs
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.ignored import GitIgnored, absolute
 from collage_dsl.language import UnreadableError, read
+from collage_dsl.resources import shipped_spec
 from collage_dsl.source import NEVER_SEARCHED, Source
 
 STDIN = Path("-")
@@ -22,12 +23,14 @@ NO_NAME = "<stdin>"
 class Given:
     """
     The paths on the command line. `-` is standard input, which messages call `stdin_name`. A file
-    that is given by its name is taken though it is excluded, unless `force_exclude` is set.
+    that is given by its name is taken though it is excluded, unless `force_exclude` is set. With
+    `reads_only`, the name of a shipped spec stands for its file.
     """
 
     paths: Sequence[Path]
     stdin_name: str = NO_NAME
     force_exclude: bool = False
+    reads_only: bool = False
 
     def __post_init__(self) -> None:
         if self.stdin_name != NO_NAME and STDIN not in self.paths:
@@ -60,7 +63,7 @@ class Given:
             if not (
                 self.force_exclude and _is_excluded(self.named(path), configs, is_folder=False)
             ):
-                yield path
+                yield self._shipped(path) or path
             return
         walk = _Walk(path, configs, force_exclude=self.force_exclude)
         found = sorted(walk.files())
@@ -68,6 +71,11 @@ class Given:
             but = " except what .gitignore or `exclude` names" if walk.left_out else ""
             raise CommandError(f"there is no `.collage` file in {path}{but}")
         yield from found
+
+    def _shipped(self, path: Path) -> Path | None:
+        """The shipped spec that `path` names; None for a file of the user."""
+        is_name = self.reads_only and path.name == str(path) and not path.exists()
+        return shipped_spec(path.name) if is_name else None
 
 
 class _Walk:

@@ -18,7 +18,7 @@ from collage_dsl.cli import parameters
 from collage_dsl.cli.commands import Commands
 from collage_dsl.cli.failure import CANNOT, explained
 from collage_dsl.cli.formats import FAIL_LEVELS
-from collage_dsl.cli.interrupt import SIGNALS, Interrupt
+from collage_dsl.cli.interrupt import SIGNALS, Ended, Interrupt
 from collage_dsl.cli.output import ReaderGoneError, flush, open_standard_streams, tell
 from collage_dsl.cli.stores import costs, records
 from collage_dsl.cli.warned import show_ours
@@ -78,7 +78,8 @@ def check(files: tuple[Path, ...], stdin_filename: str, force_exclude: bool, **o
     from collage_dsl.cli.check import Options, check_files
     from collage_dsl.cli.files import Given
 
-    return check_files(Given(files, stdin_filename, force_exclude), Options(**options))
+    given = Given(files, stdin_filename, force_exclude, reads_only=not options["fix"])
+    return check_files(given, Options(**options))
 
 
 @app.command()
@@ -115,12 +116,16 @@ def test(
     from collage_dsl.cli.files import Given
     from collage_dsl.cli.test import test_files
 
-    given = Given(files, stdin_filename, force_exclude)
+    given = Given(files, stdin_filename, force_exclude, reads_only=True)
     return test_files(given, output_format, search, allow_extern)
 
 
 @app.command()
-@click.argument("old", help="A file or folder, or one of a git revision: main:specs.")
+@click.argument(
+    "old",
+    help="A file or folder, or one of a git revision: main:specs. The name of a shipped spec "
+    "stands for its file.",
+)
 @click.argument("new", help="The same, with the changes.")
 @parameters.output_format
 @parameters.search
@@ -176,8 +181,10 @@ def ops(glob: str, output_format: str) -> None:
 @app.command()
 @click.argument(
     "file",
-    type=parameters.FILE,
-    help="JSON or YAML if its name ends in .json, .yaml or .yml; else a spec file.",
+    type=parameters.InSpec(),
+    metavar="FILE[#NAME]",
+    help="JSON or YAML if its name ends in .json, .yaml or .yml; else a spec file, or one target "
+    "in it. The name of a shipped spec stands for its file.",
 )
 @click.option(
     "--to",
@@ -187,7 +194,7 @@ def ops(glob: str, output_format: str) -> None:
     help="The form to write on standard output.",
 )
 @parameters.allow_extern
-def convert(file: Path, form: str, allow_extern: bool) -> None:
+def convert(file: str, form: str, allow_extern: bool) -> None:
     """Write the targets of FILE as JSON, YAML or canonical text. Needs no TVM."""
     from collage_dsl.cli.convert import convert_file
 
@@ -197,6 +204,7 @@ def convert(file: Path, form: str, allow_extern: bool) -> None:
 @app.command()
 @click.argument(
     "target",
+    type=parameters.InSpec(),
     metavar="FILE[#NAME]",
     help="A target of a spec file; FILE if it has only one. The name of a shipped spec stands for "
     "its file.",
@@ -261,7 +269,7 @@ def candidates(
     help="How many steps around the node of --at are shown.",
 )
 @click.option(
-    "--picture", metavar="FILE.svg", type=parameters.NEW_FILE, help="Draw the graph, as SVG."
+    "--picture", metavar="FILE.svg", type=parameters.NEW_PICTURE, help="Draw the graph, as SVG."
 )
 @parameters.output_format
 @parameters.shapes
@@ -373,7 +381,7 @@ def near(
 @click.option(
     "--picture",
     metavar="FILE.svg",
-    type=parameters.NEW_FILE,
+    type=parameters.NEW_PICTURE,
     help="Draw the model with its kernels, as SVG.",
 )
 def plan(picture: Path | None, output_format: str, **request: Any) -> None:
@@ -595,8 +603,13 @@ def main() -> None:
     # What remains when Python ends is to clean up.
     for each in SIGNALS:
         atexit.register(signal.signal, each, signal.SIG_IGN)
-    with Interrupt() as interrupt:
-        code = _code(interrupt)
+    interrupt = Interrupt()
+    try:
+        with interrupt:
+            code = _code(interrupt)
+    except Ended:  # as it began, or as it was over
+        interrupt.say()
+        code = interrupt.code
     sys.exit(code)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from collage_dsl.cli.failure import CommandError
-from collage_dsl.cli.parameters import Written
+from collage_dsl.cli.parameters import InSpec, Written
 
 
 def check_outputs(context: click.Context) -> None:
@@ -70,7 +70,7 @@ def _read(param: click.Parameter, values: Mapping[str, Any]) -> Iterator[Path]:
         yield _default(param.name, values.get("store"))
     elif param.name == _FOLDER:
         return
-    elif isinstance(param.type, click.Path) or param.name in ("pattern", "targets"):
+    elif isinstance(param.type, click.Path | InSpec):
         for each in value if isinstance(value, tuple) else (value,):
             if each is not None:
                 yield Path(each)

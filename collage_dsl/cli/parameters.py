@@ -29,6 +29,22 @@ _EMPTY = "the path is empty"
 FILE = _Given(path_type=Path)
 
 
+class InSpec(click.ParamType[str]):
+    """A spec file, or what has a name in it: `FILE#NAME`. FILE may be that of a shipped spec."""
+
+    name = "FILE[#NAME]"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == "":
+            self.fail(_EMPTY, param, ctx)
+        return value
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return FILE.shell_complete(ctx, param, incomplete)
+
+
 class Written(click.ParamType[Path]):
     """
     A path to write to. It is refused before the command does anything else. `is_possible` raises
@@ -57,7 +73,17 @@ class Written(click.ParamType[Path]):
         return FILE.shell_complete(ctx, param, incomplete)
 
 
+class _NewPicture(Written):
+    """A picture to write. A name with the suffix of another format is refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        if Path(value).suffix.lower() not in ("", ".svg"):
+            self.fail(f"pictures are written as SVG: the name {value} must end in .svg", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 NEW_FILE = Written(check_file, "file")
+NEW_PICTURE = _NewPicture(check_file, "file")
 NEW_FOLDER = Written(check_folder, "folder")
 NEW_ARRAYS = Written(check_file, "file", ".npz")
 
@@ -117,6 +143,7 @@ model_or_graph = click.argument(
 )
 pattern = click.argument(
     "pattern",
+    type=InSpec(),
     metavar="FILE[#PATTERN]",
     help="A pattern of a spec file; FILE if it has only one. The name of a shipped spec stands for "
     "its file.",
@@ -125,6 +152,7 @@ targets = click.option(
     "--target",
     "-t",
     "targets",
+    type=InSpec(),
     metavar="FILE[#NAME]",
     multiple=True,
     required=True,

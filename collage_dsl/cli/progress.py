@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TimeElapsedColumn
 from rich.text import Text
 
+from collage_dsl.cli.output import tell
 from collage_dsl.cost import Infeasible
 from collage_dsl.report.text import seconds
 from collage_dsl.search import NoReporter, Problem
@@ -44,7 +45,7 @@ class Now(NoReporter):
     def watch(self, step: str, counts: "Counts") -> None:
         """Hears each step, and the kernels counted so far."""
         if step not in self.told and not self.console.is_interactive:
-            self.console.print(_STEPS[step])
+            tell(_STEPS[step])
         self.told.add(step)
         self.step, self.counts = step, counts
 

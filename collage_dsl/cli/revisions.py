@@ -9,18 +9,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from collage_dsl.cli.failure import CommandError
+from collage_dsl.resources import shipped_spec
 
 
 @contextmanager
 def files_at(named: str) -> Iterator[Path]:
     """
-    The file or folder `named`: a path, or else `REVISION:PATH`. The specs of the whole revision
-    and their configuration are beside it, for imports, until the block ends. PATH begins at the
-    top of the repository, or at the current folder if it begins with `./`. Raises CommandError.
+    The file or folder `named`: a path, or else a shipped spec, or else `REVISION:PATH`. The specs
+    of the whole revision and their configuration are beside it, for imports, until the block ends.
+    PATH begins at the top of the repository, or at the current folder if it begins with `./`.
+    Raises CommandError.
     """
     revision, colon, path = named.partition(":")
     if Path(named).exists() or not colon:
-        yield Path(named)
+        yield Path(named) if Path(named).exists() else shipped_spec(named) or Path(named)
         return
     if revision.startswith("-"):
         raise CommandError(f"{named}: a revision does not begin with `-`")

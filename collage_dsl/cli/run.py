@@ -17,7 +17,7 @@ from collage_dsl.measuring.built import random_array
 from collage_dsl.measuring.timing import interleaved
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.saving import load_executable
-from collage_dsl.realization.signature import Value
+from collage_dsl.realization.signature import InputError, Value
 from collage_dsl.report.documents import RunDocument, TensorDocument
 from collage_dsl.report.text import run_text
 
@@ -37,7 +37,13 @@ def run_folder(
         raise CommandError(f"--seed {seed}: a seed is not negative")
     executable = load_executable(folder)
     given = read_arrays(inputs) if inputs else _random(executable, seed, parse_size(sizes))
-    results = dict(_flat(executable.run(given)))
+    try:
+        results = dict(_flat(executable.run(given)))
+    except InputError as error:
+        if inputs:
+            raise
+        advice = "give other sizes with --sizes, or inputs with --inputs FILE.npz"
+        raise CommandError(f"the model cannot run on random inputs: {error}; {advice}") from error
     if outputs:
         write_arrays(outputs, results)
     tensors = executable.tensors(given)

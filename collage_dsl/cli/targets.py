@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from collage_dsl.cli.config import import_folders
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.engine.named import specs_named
 from collage_dsl.rules import FusionSpec
@@ -22,7 +23,11 @@ def load_targets(
     `max_candidates`. Raises `CommandError`,
     and the errors of `specs_named`.
     """
-    specs = [spec for name in named for spec in specs_named(name, allow_extern=allow_extern)]
+    specs = [
+        spec
+        for name in named
+        for spec in specs_named(name, folders_for=import_folders, allow_extern=allow_extern)
+    ]
     twice = {spec.name for spec in specs if [s.name for s in specs].count(spec.name) > 1}
     if twice:
         raise CommandError(f"two of the targets are named `{min(twice)}`")

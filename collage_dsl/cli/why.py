@@ -5,6 +5,7 @@ from pathlib import Path
 
 from collage_dsl.cli.answer import answer
 from collage_dsl.cli.at import nodes_at
+from collage_dsl.cli.config import import_folders
 from collage_dsl.cli.failure import WRONG, CommandError, with_options
 from collage_dsl.cli.graphs import load_graph
 from collage_dsl.engine.named import parts, spec_file
@@ -59,7 +60,8 @@ def load_pattern(named: str, *, allow_extern: bool = False) -> Pattern:
     file, wanted = parts(named)
     if not file:
         raise CommandError(f"PATTERN '{named}' names no file: write FILE#NAME")
-    found = patterns(spec_file(file), allow_extern=allow_extern)
+    path = spec_file(file)
+    found = patterns(path, search=import_folders(path), allow_extern=allow_extern)
     if not wanted and len(found) == 1:
         return next(iter(found.values()))
     if wanted in found:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from numbers import Real
 
 from collage_dsl.graph import CandidateKernel
 
@@ -82,6 +83,8 @@ class Copies:
     bandwidth: float
 
     def __post_init__(self) -> None:
+        if not all(isinstance(each, Real) for each in (self.latency, self.bandwidth)):
+            raise TypeError("`latency` and `bandwidth` of `Copies` must be numbers")
         if not (self.latency >= 0 and self.bandwidth > 0):
             raise ValueError("a copy takes 0 seconds or more, at more than 0 bytes a second")
 

@@ -4,7 +4,7 @@ import os
 import sqlite3
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,9 @@ class StoreError(Exception):
 
 
 class DamagedStoreError(StoreError):
-    """The file of the store is not as SQLite has written it."""
+    """The file of the store is not as it was written; `fault` says why in a few words."""
+
+    fault = ""
 
 
 class ExchangeError(StoreError):
@@ -62,10 +64,12 @@ class Database(ABC):
     `StoreWarning`; unless `repairs` is false, or nothing says that the file is of this kind. Then,
     and where the file belongs to another program, has a newer version or cannot be written, this
     raises `StoreError`, and the file is left unchanged. With `is_given`, the file is one that costs
-    or schedules are only taken from: it is not repaired, and a wrong one raises `ExchangeError`.
+    or schedules are only taken from: it is never changed, and a wrong one raises `ExchangeError`.
     """
 
     kind: ClassVar[Kind]
+    tables: ClassVar[Mapping[str, str]]
+    """The columns of each table, with commas between them."""
 
     def __init__(self, path: str | Path, *, repairs: bool = True, is_given: bool = False) -> None:
         self.path = Path(path)
@@ -132,6 +136,17 @@ class Database(ABC):
             advice = "" if self.is_given else f"; name another with {self.kind.given}"
             raise StoreError(f"{said}{advice}") from error
 
+    def _use_copy(self) -> None:
+        """Work on a copy in memory from now on, of a file that stays as it is."""
+        copy = sqlite3.connect(":memory:", isolation_level=None)
+        with closing(self._connection) as given:
+            self._connection = copy
+            try:
+                given.backup(copy)
+            except sqlite3.DatabaseError as error:
+                self.close()
+                raise self._refused_by_sqlite(error) from error
+
     def _prepare(self) -> None:
         self._run("BEGIN")  # one transaction, so that all reads below see the same state
         owner = self._run("PRAGMA application_id")[0][0]
@@ -141,18 +156,32 @@ class Database(ABC):
         if is_other:
             raise self._wrong(StoreError, "it is another program's")
         if version > self.kind.version:
-            raise StoreError(
-                f"the {self.kind.name} {self.path} was written by a newer version of collage_dsl; "
-                f"use another with {self.kind.given}"
-            )
-        if not self._is_read_only:
+            said = f"the {self.kind.name} {self.path} was written by a newer version of collage_dsl"
+            if self.is_given:
+                raise ExchangeError(said)
+            raise StoreError(f"{said}; use another with {self.kind.given}")
+        if not self._is_read_only and not self.is_given:
             self._run("PRAGMA journal_mode = WAL")
         if version < self.kind.version:
+            if self.is_given:
+                self._use_copy()
             self._run("BEGIN IMMEDIATE")
             self._create()
             self._run(f"PRAGMA application_id = {self.kind.application}")
             self._run(f"PRAGMA user_version = {self.kind.version}")
             self._run("COMMIT")
+        if fault := self._incomplete():
+            raise self._wrong(DamagedStoreError, fault)
+
+    def _incomplete(self) -> str:
+        """Which table or column is missing; empty if none is."""
+        for table, columns in self.tables.items():
+            found = {row[1] for row in self._run(f"PRAGMA table_info({table})")}
+            if not found:
+                return f"it has no table `{table}`"
+            if absent := [each for each in columns.split(", ") if each not in found]:
+                return f"its table `{table}` has no column `{absent[0]}`"
+        return ""
 
     def _safely(self, work: Callable[[], _Result]) -> _Result:
         """The result of `work`, which is done again after a repair where the file is damaged."""
@@ -161,7 +190,7 @@ class Database(ABC):
         except DamagedStoreError as error:
             if not self.repairs or not self.kind.begins(self.path):
                 raise
-            self.repair(str(error.__cause__ or error))
+            self.repair(error.fault)
             self._prepare()
             return work()
 
@@ -172,25 +201,32 @@ class Database(ABC):
         except sqlite3.ProgrammingError:  # such as the use of a closed store: no damage
             raise
         except sqlite3.DatabaseError as error:
-            # Python itself, which cannot decode a text, gives no code.
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code in _NO_SPACE:
-                folder = self.path.absolute().parent
-                advice = f"is the disk of {folder} full? Name another file with {self.kind.given}"
-                raise StoreError(f"{self._cannot_use()}: {error}; {advice}") from error
-            if code == sqlite3.SQLITE_READONLY:
-                said = f"it cannot be written here; name another with {self.kind.given}"
-                raise StoreError(f"{self._cannot_use()}: {said}") from error
-            if code in (0, *_DAMAGE):
-                raise self._wrong(DamagedStoreError, str(error)) from error
-            raise StoreError(f"{self._cannot_use()}: {error}; {self._other}") from error
+            raise self._refused_by_sqlite(error) from error
         except UnicodeDecodeError as error:
             raise self._wrong(DamagedStoreError, str(error)) from error
+
+    def _refused_by_sqlite(self, error: sqlite3.DatabaseError) -> StoreError:
+        # Python itself, which cannot decode a text, gives no code.
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _NO_SPACE:
+            folder = self.path.absolute().parent
+            advice = f"is the disk of {folder} full? Name another file with {self.kind.given}"
+            return StoreError(f"{self._cannot_use()}: {error}; {advice}")
+        if code == sqlite3.SQLITE_READONLY:
+            said = f"it cannot be written here; name another with {self.kind.given}"
+            return StoreError(f"{self._cannot_use()}: {said}")
+        if code in (0, *_DAMAGE):
+            return self._wrong(DamagedStoreError, str(error))
+        advice = "" if self.is_given else f"; {self._other}"
+        return StoreError(f"{self._cannot_use()}: {error}{advice}")
 
     def _wrong(self, kind: type[StoreError], fault: str) -> StoreError:
         """An error that says what is wrong with the content of the file."""
         if not self.is_given:
-            return kind(f"{self._cannot_use()}: {fault}; {self._other}")
+            error = kind(f"{self._cannot_use()}: {fault}; {self._other}")
+            if isinstance(error, DamagedStoreError):
+                error.fault = fault
+            return error
         if not self.kind.begins(self.path):
             return ExchangeError(f"{self.path} is no {self.kind.name}: {fault}")
         keeps = f"use it once with {self.kind.given}, which keeps what can be read of it"

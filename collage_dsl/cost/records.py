@@ -1,11 +1,11 @@
 """Keep what tuning has tried on disk: each schedule, and how long the kernel took with it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -59,6 +59,7 @@ class Records(Database):
     """
 
     kind = Kind("file of tuning records", "records", application=0x436F6C54, version=1)  # `ColT`
+    tables: ClassVar[Mapping[str, str]] = {"trial": _COLUMNS}
 
     def add(self, trials: Iterable[Trial]) -> int:
         """

@@ -31,7 +31,11 @@ class UnknownSource(SourceError):  # noqa: N818, reads as what it says
     """No source of costs has the name that is given, and no file."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(unknown("file and no source of costs", name, sorted(set(known))))
+        self.name, self.known = name, tuple(sorted(set(known)))
+        super().__init__(name, self.known)
+
+    def __str__(self) -> str:
+        return unknown("file and no source of costs", self.name, self.known)
 
 
 @dataclass(frozen=True, slots=True)

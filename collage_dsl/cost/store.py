@@ -1,9 +1,10 @@
 """Keep measured costs on disk, so that no kernel is measured twice on one machine."""
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
+from typing import ClassVar
 
 from collage_dsl.caches import cache_folder
 from collage_dsl.cost.cost import Cost, Refusal
@@ -83,6 +84,7 @@ class CostStore(Database):
     """A SQLite file of measurements. Several processes may use it at once."""
 
     kind = Kind("cost store", "store", application=0x436F6C6C, version=4)  # in characters, `Coll`
+    tables: ClassVar[Mapping[str, str]] = {"cost": ROW, "context": CONTEXT}
 
     def get(self, kernel: str, context: str) -> Cost | None:
         """The cost of `kernel` in `context`; None if it has not been measured."""

@@ -53,6 +53,11 @@ class CostTable:
     """A `CostFunction` that looks costs up by target and operator. Its `name` is that of a file."""
 
     def __init__(self, targets: Mapping[str, TargetCosts], name: str = "") -> None:
+        if not isinstance(targets, Mapping):
+            raise TypeError(
+                "`targets` of `CostTable` must map names of targets to `TargetCosts`; "
+                "`CostTable.load` reads a file"
+            )
         self.targets = targets
         self.name = name
 

@@ -50,7 +50,8 @@ class Matched:
 class Change:
     """
     A definition that is not the same in both versions. A pattern or target that both have is
-    compared on all graphs; `unknown` says why what it matches is not known on some of them.
+    compared on all graphs; `unknown` says why what it matches is not known on some of them, or that
+    there are none.
     """
 
     file: str
@@ -151,7 +152,7 @@ class _TwoVersions:
     def compared(self, kind: Kind, name: str, before: _Find, after: _Find) -> Change:
         lost: list[Matched] = []
         gained: list[Matched] = []
-        unknown: list[str] = []
+        unknown = [] if self.graphs else ["no test has a graph"]
         for each in self.graphs:
             try:
                 first, second = before(each.graph), after(each.graph)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from collage_dsl.argument_types import with_checked_types
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf, installed
 from collage_dsl.cost import Copies, CostSources
@@ -64,6 +65,7 @@ class Compiled:
         """The outputs by name; see `ModelExecutable.run`."""
         return self.executable.run(inputs, out)
 
+    @with_checked_types()
     def save(self, folder: str | Path) -> None:
         """Write executable, plan and report to `folder`; see `saving.save`."""
         documents = {
@@ -72,6 +74,7 @@ class Compiled:
         }
         save(self.executable, Path(folder), documents)
 
+    @with_checked_types()
     def freeze(self, path: str | Path) -> None:
         """Write the lock to a file, for `frozen` of `compile_model`."""
         with replacement(Path(path)) as new:
@@ -108,6 +111,11 @@ def check_names(specs: Sequence[FusionSpec]) -> None:
         )
 
 
+@with_checked_types(
+    *("model", "specs", "cost", "shapes", "sizes", "inputs", "strategy", "frozen"),
+    *("refine", "budget", "tried", "executor", "watch", "reporter"),
+    called="compile",
+)
 def compile_model(
     model: Any,
     specs: Sequence[FusionSpec],
@@ -121,7 +129,7 @@ def compile_model(
     sizes: WantedSizes | None = None,
     inputs: Mapping[str, Array] | None = None,
     timeout: float = 60,
-    memory: int | None = None,
+    memory: float | None = None,
     race_seconds: float = 2,
     allow_extern: bool = False,
     strategy: Strategy = "auto",
@@ -213,7 +221,7 @@ def compile_model(
         copies,
         store,
         timeout,
-        memory,
+        None if memory is None else int(memory),
         allow_extern,
         strategy,
         watch,

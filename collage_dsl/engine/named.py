@@ -1,5 +1,6 @@
 """Find specs by the names that users write: a file, a target of a file, or a shipped spec."""
 
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,22 +14,38 @@ class UnknownTarget(Exception):  # noqa: N818, reads as what it says
     """There is no file, target or shipped spec with the name that a user writes."""
 
 
-def specs_named(named: str, *, allow_extern: bool = False) -> tuple[FusionSpec, ...]:
+def _no_folders(file: Path) -> Sequence[Path]:
+    return ()
+
+
+def specs_named(
+    named: str,
+    *,
+    folders_for: Callable[[Path], Sequence[Path]] = _no_folders,
+    allow_extern: bool = False,
+) -> tuple[FusionSpec, ...]:
     """
     The specs of `FILE`, or the one of `FILE#TARGET`. FILE is a path, or else the name of a shipped
-    spec: `onnxruntime#onnxruntime`. Raises `UnknownTarget`, and the errors of `load`.
+    spec: `onnxruntime#onnxruntime`. What it imports is searched in the folders for it too. Raises
+    `UnknownTarget`, and the errors of `load`.
     """
     file, wanted = parts(named)
     if not file:
         raise UnknownTarget(f"target '{named}' names no file: write FILE or FILE#NAME")
-    specs = load(spec_file(file), allow_extern=allow_extern)
+    path = spec_file(file)
+    specs = load(path, search=folders_for(path), allow_extern=allow_extern)
     if not specs:
         raise UnknownTarget(f"{file} has no target")
-    if wanted and wanted not in specs:
-        close = get_close_matches(wanted, specs, 1)
+    return (target_of(specs, wanted, file),) if wanted else tuple(specs.values())
+
+
+def target_of(specs: Mapping[str, FusionSpec], name: str, file: str) -> FusionSpec:
+    """The spec `name` among those of a file. Raises `UnknownTarget`."""
+    if name not in specs:
+        close = get_close_matches(name, specs, 1)
         hint = f"did you mean `{close[0]}`?" if close else f"it has {', '.join(specs)}"
-        raise UnknownTarget(f"{file} has no target `{wanted}`; {hint}")
-    return (specs[wanted],) if wanted else tuple(specs.values())
+        raise UnknownTarget(f"{file} has no target `{name}`; {hint}")
+    return specs[name]
 
 
 def parts(named: str) -> tuple[str, str]:

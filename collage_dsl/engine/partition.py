@@ -7,6 +7,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+from collage_dsl.argument_types import with_checked_types
 from collage_dsl.backends.base import Backend, LibraryBackend, Placement
 from collage_dsl.backends.registry import Absent, UnknownBackend, known
 from collage_dsl.cost import (
@@ -57,6 +58,7 @@ from collage_dsl.targets.default import default_target
 from collage_dsl.targets.gather import current_targets
 
 
+@with_checked_types("targets", "cost", "sizes")
 def CollagePartition(  # noqa: N802 (the name of the original design's pass)
     targets: Sequence[Any] | None = None,
     cost: CostSources | None = None,

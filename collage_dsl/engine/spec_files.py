@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from collage_dsl.argument_types import with_checked_types
 from collage_dsl.engine.tables import registered_tables
 from collage_dsl.language import load as load_specs
 from collage_dsl.language import loading
 from collage_dsl.rules import FusionSpec, Pattern
 
 
+@with_checked_types()
 def load(
     path: str | Path | None = None,
     *,
@@ -31,6 +33,7 @@ def load(
     return load_specs(path, text=text, name=name, search=search, tables=tables)
 
 
+@with_checked_types()
 def patterns(
     path: str | Path | None = None,
     *,

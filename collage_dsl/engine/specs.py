@@ -1,6 +1,6 @@
 """Find the specs of everything that users give as targets, and the targets of each spec."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -101,6 +101,10 @@ def _given(targets: Sequence[Any], backends: Sequence[Backend]) -> list[tuple[Fu
         raise TargetError('targets are given as a list, such as ["native"]')
     if isinstance(targets, Mapping):
         raise TargetError("targets are given as a list, such as [*specs.values()]")
+    if not isinstance(targets, Iterable):
+        raise TargetError(
+            f'targets are given as a list, such as ["native"], not as a {type(targets).__name__}'
+        )
     found: list[tuple[FusionSpec, Any]] = []
     for target in targets:
         if isinstance(target, FusionSpec):

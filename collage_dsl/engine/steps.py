@@ -149,6 +149,8 @@ def choose(
     """
     solve = solver(strategy)
     found = tuple(found)
+    if not all(isinstance(each, CandidateKernel) for each in found):
+        raise TypeError("`found` of `choose` must have candidates, which `propose` gives")
     if any(each.graph is not graph for each in found):
         raise ValueError("a candidate is of another graph: choose for the graph of `propose`")
     with ExitStack() as stack:

@@ -1,6 +1,6 @@
 """Read a model in whatever form it is given."""
 
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 import onnx
@@ -24,7 +24,7 @@ def graph_of(
         if shapes:
             raise FrontendError("a PyTorch program has the shapes that it was exported for")
         return from_torch(model)
-    if not isinstance(model, str | Path | onnx.ModelProto):
+    if not isinstance(model, str | PathLike | onnx.ModelProto):
         raise FrontendError(
             "a model is the path of an ONNX file, an ONNX ModelProto, or what "
             f"torch.export.export gives, not a {type(model).__name__}"

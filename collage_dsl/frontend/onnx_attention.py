@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
+from collage_dsl.frontend.errors import WrongNodeError
 from collage_dsl.frontend.onnx_parts import Parts
 
 Nodes = list[onnx.NodeProto]
@@ -18,6 +19,8 @@ _OLDEST = 13
 """The first operator set in which `Unsqueeze` takes its axes as an operand."""
 
 _BY_HEADS = [0, 2, 1, 3]
+_HEADS = {"kv_num_heads", "q_num_heads"}
+"""The attributes that operands of three dimensions need. With four, the heads are in the shapes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +34,11 @@ class _Heads:
 
 
 def attention(parts: Parts) -> Nodes | None:
-    """`Attention` of the standard, without past."""
+    """`Attention` of the standard, without past. Raises `WrongNodeError`."""
     attrs, ranks = parts.attrs, {len(parts.sizes(place)) for place in (0, 1, 2)}
-    others = attrs.keys() - {"is_causal", "kv_num_heads", "q_num_heads", "scale"}
+    if ranks == {3} and (missing := sorted(_HEADS - attrs.keys())):
+        raise WrongNodeError(f"the attribute `{missing[0]}` of Attention is missing")
+    others = attrs.keys() - _HEADS - {"is_causal", "scale"}
     is_plain = not any(attrs[name] for name in others) and len(parts.node.input) < 5
     if not is_plain or parts.values.opset < _OLDEST or parts.is_used(1, 2, 3) or len(ranks) > 1:
         return None

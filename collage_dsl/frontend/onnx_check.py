@@ -220,8 +220,9 @@ def _problem_of_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> 
         if declared.required and name not in names:
             return f"the attribute `{name}` of {node.op_type} is missing"
     heads = [attribute.i for attribute in node.attribute if attribute.name in _HEADS]
-    if schema.name == "Attention" and heads and (len(heads) < len(_HEADS) or min(heads) < 1):
-        # The inference of the onnx package divides by them, which ends the process.
+    if schema.name == "Attention" and len(heads) == len(_HEADS) and min(heads) < 1:
+        # The inference in onnxruntime divides by them, which ends the process. With four
+        # dimensions, a node needs neither.
         return "the attributes `q_num_heads` and `kv_num_heads` of Attention are not both above 0"
     return ""
 

@@ -1,6 +1,7 @@
 """Load ONNX files, and read their inputs, operator set version and live nodes."""
 
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,11 @@ def load_apart(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, Da
     The model as `load` gives it, but without large data of its constants; and what reads these. The
     latter is None where the model has all its data.
     """
+    if not isinstance(model, str | PathLike | onnx.ModelProto):
+        raise FrontendError(
+            "a model is the path of an ONNX file or an ONNX ModelProto, not a "
+            f"{type(model).__name__}"
+        )
     path = None if isinstance(model, onnx.ModelProto) else Path(model)
     found = read(path) if path and path.is_file() and path.stat().st_size else None
     if path is None or found is None:
@@ -117,6 +123,8 @@ def inputs_of(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 
 def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, TensorType | onnx.TypeProto]:
     """The type of each input; `shapes` overrides the model."""
+    if not isinstance(shapes, Mapping) or any(isinstance(each, str) for each in shapes.values()):
+        raise TypeError('`shapes` must be a dictionary of lists or tuples: {"x": ("n", 3, 224)}')
     inputs = inputs_of(graph)
     given = [value.name for value in inputs]
     for name in shapes:

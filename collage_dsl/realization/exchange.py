@@ -8,7 +8,7 @@ import tvm
 from tvm_ffi import from_dlpack
 
 from collage_dsl.graph.sizes import UNKNOWN, may_be
-from collage_dsl.realization.signature import ExecutableError, Signature, Value
+from collage_dsl.realization.signature import InputError, Signature, Value
 
 Array = np.ndarray[Any, Any]
 
@@ -77,28 +77,28 @@ class Input:
 
 
 def array_of(value: Value, given: object) -> Array:
-    """The memory of `given`. Raises `ExecutableError` for another dtype or shape than `value`."""
+    """The memory of `given`. Raises `InputError` for another dtype or shape than `value`."""
     is_scalar = isinstance(given, np.generic)
     array = np.asarray(given) if is_scalar else _array(f"input `{value.name}`", given)
     if not _is_of(value, array):
-        raise ExecutableError(
+        raise InputError(
             f"input `{value.name}` is {array.dtype}{list(array.shape)}, the model takes {value}"
         )
     return array
 
 
 def writable(value: Value, given: object) -> Array:
-    """The memory of `given`, to be filled with the output `value`. Raises `ExecutableError`."""
+    """The memory of `given`, to be filled with the output `value`. Raises `InputError`."""
     if value.is_object:
-        raise ExecutableError(f"output `{value.name}` is {value}, which has no array to write to")
+        raise InputError(f"output `{value.name}` is {value}, which has no array to write to")
     array = _array(f"output `{value.name}` in `out`", given)
     if not _is_of(value, array):
-        raise ExecutableError(
+        raise InputError(
             f"output `{value.name}` is {value}, "
             f"the array given for it is {array.dtype}{list(array.shape)}"
         )
     if not array.flags.writeable:
-        raise ExecutableError(f"the array given for output `{value.name}` is read-only")
+        raise InputError(f"the array given for output `{value.name}` is read-only")
     return array
 
 
@@ -109,7 +109,7 @@ def _is_of(value: Value, array: Array) -> bool:
 
 def check_sizes(signature: Signature, tensors: Sequence[Any]) -> None:
     """
-    Raise `ExecutableError` where a dimension with a name has two sizes in `tensors`, or is 0, which
+    Raise `InputError` where a dimension with a name has two sizes in `tensors`, or is 0, which
     nothing was compiled for, and where an operator needs another size.
     """
     values = signature.inputs
@@ -121,12 +121,12 @@ def check_sizes(signature: Signature, tensors: Sequence[Any]) -> None:
             size = int(tensor.shape[axis])
             first, where = known.setdefault(dim, (size, value.name))
             if size == 0:
-                raise ExecutableError(
+                raise InputError(
                     f"input `{value.name}` is {value}, and its dimension {axis} is 0: it is at "
                     "least 1, unless the model is compiled for the size 0"
                 )
             if size != first:
-                raise ExecutableError(
+                raise InputError(
                     f"input `{value.name}` is {value}, and `{dim}` is {first} in input `{where}`: "
                     f"its dimension {axis} cannot be {size}"
                 )
@@ -137,7 +137,7 @@ def check_sizes(signature: Signature, tensors: Sequence[Any]) -> None:
                 f"`{name}` of input `{known[name][1]}` is {known[name][0]}"
                 for name in sorted(each.names & known.keys())
             )
-            raise ExecutableError(f"{told}, but {each.node} needs {each}")
+            raise InputError(f"{told}, but {each.node} needs {each}")
 
 
 def is_exchanged(dtype: np.dtype[Any]) -> bool:
@@ -146,17 +146,17 @@ def is_exchanged(dtype: np.dtype[Any]) -> bool:
 
 
 def _array(what: str, given: object) -> Array:
-    """The memory of `given` as a numpy array. Raises `ExecutableError` if there is none."""
+    """The memory of `given` as a numpy array. Raises `InputError` if there is none."""
     if isinstance(given, np.ndarray):
         return given
     if not (hasattr(given, "__dlpack__") and hasattr(given, "__dlpack_device__")):
-        raise ExecutableError(f"{what} is of type {type(given).__name__}, which is no array")
+        raise InputError(f"{what} is of type {type(given).__name__}, which is no array")
     kind, _ = given.__dlpack_device__()
     if int(kind) not in _HOST_DEVICES:
-        raise ExecutableError(
+        raise InputError(
             f"{what} is on a device of DLPack type {int(kind)}; the model runs on the CPU"
         )
     try:
         return np.from_dlpack(given)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise ExecutableError(f"{what} cannot be used: {error}") from error
+        raise InputError(f"{what} cannot be used: {error}") from error

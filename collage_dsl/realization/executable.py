@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import tvm
@@ -33,7 +33,7 @@ from collage_dsl.realization.exchange import (
 )
 from collage_dsl.realization.index_errors import prepare_index_errors
 from collage_dsl.realization.ownership import owned_outputs
-from collage_dsl.realization.signature import ExecutableError, Signature, Value
+from collage_dsl.realization.signature import ExecutableError, InputError, Signature, Value
 
 Array = np.ndarray[Any, Any]
 
@@ -103,6 +103,12 @@ class ModelExecutable:
         signature = replace(self.signature, sized=())
         return ModelExecutable(self.module, signature, 0, self._weights), *self.at_sizes
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an executable cannot be pickled or copied: write it to a folder with "
+            "`Compiled.save`, and read it with `load_executable`"
+        )
+
     def run(
         self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
@@ -116,9 +122,9 @@ class ModelExecutable:
         written, and not used after the call. Of the outputs, those named in `out` are written
         to the arrays given there. No other call changes an output.
 
-        Raises `ExecutableError` for arrays that are missing, unknown, of another dtype or
-        shape, or elsewhere, for indices that are out of range, and where a library refuses what its
-        kernel is given; then nothing was written.
+        Raises `InputError`, which is an `ExecutableError`, for arrays that are missing, unknown, of
+        another dtype or shape, or elsewhere, for indices that are out of range, and where a library
+        refuses what its kernel is given; then nothing was written.
         """
         if self.at_sizes and (at_size := self._fitting(inputs)) is not None:
             return at_size.run(inputs, out)
@@ -127,8 +133,8 @@ class ModelExecutable:
         tensors = self._taken(inputs, lent)
         try:
             results = self.call(tensors)
-        except (EngineError, ExecutableError) as error:
-            raise ExecutableError(self._explained(str(error), tensors)) from error
+        except (EngineError, InputError) as error:
+            raise InputError(self._explained(str(error), tensors)) from error
         if targets:
             self._check_shapes(targets, results)
         outputs: dict[str, Any] = {}
@@ -196,7 +202,7 @@ class ModelExecutable:
         finder = Finder(self.signature.sources)
         machine = relax.VirtualMachine(self.module, self._devices)
         machine.set_instrument(finder)
-        with suppress(EngineError, ExecutableError):
+        with suppress(EngineError, InputError):
             self._main(machine)(*tensors)
         return finder.explained(message)
 
@@ -229,32 +235,32 @@ class ModelExecutable:
         home = self._devices[0]
         return main if home == tvm.cpu() else _from_host(main, home)
 
-    def _misnamed(self, inputs: Any) -> ExecutableError:
+    def _misnamed(self, inputs: Any) -> InputError:
         return misnamed(self.signature.inputs, inputs)
 
     def _check_shapes(
         self, targets: Mapping[str, tuple[Array, Any]], results: Sequence[Any]
     ) -> None:
-        """Raise `ExecutableError` for an array that has not the shape of the output for it."""
+        """Raise `InputError` for an array that has not the shape of the output for it."""
         for index, name, _, _ in self._gives:
             if name not in targets:
                 continue
             memory, shape = targets[name][0], tuple(map(int, results[index].shape))
             if memory.shape != shape:
-                raise ExecutableError(
+                raise InputError(
                     f"output `{name}` has the shape {list(shape)} here, "
                     f"the array given for it {list(memory.shape)}"
                 )
 
     def _targets(self, out: Mapping[str, Any]) -> dict[str, tuple[Array, Any]]:
-        """The memory and the object of each name in `out`. Raises `ExecutableError`."""
+        """The memory and the object of each name in `out`. Raises `InputError`."""
         if type(out) is not dict and not hasattr(out, "items"):
             kind = type(out).__name__
-            raise ExecutableError(f"`out` is a dict of arrays by the outputs' names, not a {kind}")
+            raise InputError(f"`out` is a dict of arrays by the outputs' names, not a {kind}")
         targets = {}
         for name, given in out.items():
             if name not in self._outputs:
-                raise ExecutableError(f"the model has no output `{name}`")
+                raise InputError(f"the model has no output `{name}`")
             value, dtype = self._outputs[name]
             is_plain = (
                 type(given) is ndarray
@@ -276,21 +282,21 @@ def _dtype(value: Value) -> np.dtype[Any] | None:
     return None if value.is_object else np.dtype(value.dtype)
 
 
-def misnamed(values: Sequence[Value], inputs: Any) -> ExecutableError:
+def misnamed(values: Sequence[Value], inputs: Any) -> InputError:
     """The error for `inputs` whose names are not those of the model's inputs."""
     if not hasattr(inputs, "keys"):
         kind = type(inputs).__name__
-        return ExecutableError(f"inputs are given by name in a dict, not in a {kind}")
+        return InputError(f"inputs are given by name in a dict, not in a {kind}")
     names = [value.name for value in values]
     unknown = sorted(str(name) for name in inputs if name not in names)
     if unknown:
-        return ExecutableError(f"the model has no input `{unknown[0]}`")
+        return InputError(f"the model has no input `{unknown[0]}`")
     missing = next(name for name in names if name not in inputs)
-    return ExecutableError(f"input `{missing}` is missing")
+    return InputError(f"input `{missing}` is missing")
 
 
 def arrays_of(values: Sequence[Value], inputs: Mapping[str, Any]) -> dict[str, Array]:
-    """`inputs` as arrays, in the order of `values`. Raises `ExecutableError`."""
+    """`inputs` as arrays, in the order of `values`. Raises `InputError`."""
     names = [value.name for value in values]
     if not hasattr(inputs, "keys") or inputs.keys() != set(names):
         raise misnamed(values, inputs)

@@ -2,7 +2,7 @@
 
 import tvm_ffi
 
-from collage_dsl.realization.signature import ExecutableError
+from collage_dsl.realization.signature import InputError
 
 INDEX_OUT_OF_RANGE = "collage.index_out_of_range"
 """The name by which kernels find the function. It is in saved models: it never changes."""
@@ -15,4 +15,4 @@ def prepare_index_errors() -> None:
 
 def _index_out_of_range(operator: str, index: int, first: int, end: int) -> None:
     valid = f"valid are {first} to {end - 1}" if end else "the axis has no elements"
-    raise ExecutableError(f"{operator}: index {index} is out of range, {valid}")
+    raise InputError(f"{operator}: index {index} is out of range, {valid}")

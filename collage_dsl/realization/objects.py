@@ -11,7 +11,7 @@ from onnx import numpy_helper
 from collage_dsl.backends.engines import Held, in_its_memory, is_packed
 from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.difference import compared
-from collage_dsl.realization.signature import ExecutableError, Value
+from collage_dsl.realization.signature import InputError, Value
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +31,7 @@ def held(value: Value, given: Any) -> Held:
     tensor = numpy_helper.from_array(array)
     named = onnx.TensorProto.DataType.Name(tensor.data_type)
     if f"tensor({named.lower()})" != value.dtype:
-        raise ExecutableError(f"input `{value.name}` is {array.dtype}, the model takes {value}")
+        raise InputError(f"input `{value.name}` is {array.dtype}, the model takes {value}")
     result = onnxruntime.OrtValue.ortvalue_from_shape_and_type(array.shape, tensor.data_type)
     ctypes.memmove(result.data_ptr(), tensor.raw_data, result.tensor_size_in_bytes())
     return Held(result)

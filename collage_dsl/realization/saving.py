@@ -9,6 +9,7 @@ from pathlib import Path
 
 import tvm
 
+from collage_dsl.argument_types import with_checked_types
 from collage_dsl.backends.runtime.build import addons
 from collage_dsl.reading import content_of
 from collage_dsl.realization.bytecode import check_space
@@ -55,6 +56,7 @@ def save(executable: ModelExecutable, folder: Path, documents: Mapping[str, str]
         raise _cannot_write(folder, error) from error
 
 
+@with_checked_types()
 def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
     """
     The executable that `Compiled.save` or `collage compile` wrote to the folder `path`.

@@ -35,6 +35,14 @@ class ExecutableError(Exception):
     """
 
 
+@tvm_ffi.error.register_error
+class InputError(ExecutableError):
+    """
+    The arrays that an executable got are not as its model takes them, or a kernel refuses what is
+    in them.
+    """
+
+
 class DamagedFolderError(ExecutableError):
     """The files of an executable are not as they were saved."""
 

@@ -88,17 +88,19 @@ class NoPlanError(Exception):
     is empty, the candidates overlap or wait for each other in every choice of them.
     """
 
-    def __init__(self, graph: Graph, nodes: OpSet) -> None:
-        self.nodes = tuple(graph.nodes[index].name for index in members(nodes))
+    def __init__(self, nodes: Sequence[str]) -> None:
+        self.nodes = tuple(nodes)
+        super().__init__(self.nodes)
+
+    def __str__(self) -> str:
         if not self.nodes:
-            super().__init__(
+            return (
                 "no choice of kernels covers each operator call once: "
                 "those that there are overlap, or wait for each other"
             )
-            return
         named = ", ".join(f"`{name}`" for name in self.nodes[:5])
         more = f" and {len(self.nodes) - 5} more" if len(self.nodes) > 5 else ""
-        super().__init__(f"no target has a kernel for {named}{more}")
+        return f"no target has a kernel for {named}{more}"
 
 
 LowerBound = Callable[[CandidateKernel], float]
@@ -274,7 +276,8 @@ class Problem:
     def no_plan(self) -> NoPlanError:
         """The error that names the calls that no feasible candidate covers."""
         feasible = (c for c in self.candidates if not isinstance(self.cost(c), Infeasible))
-        return NoPlanError(self.graph, self.graph.calls & ~covered(feasible))
+        missing = members(self.graph.calls & ~covered(feasible))
+        return NoPlanError([self.graph.nodes[index].name for index in missing])
 
     def plan(self, chosen: Sequence[CandidateKernel]) -> Plan:
         """The plan of `chosen`: feasible candidates that cover the graph."""

@@ -36,7 +36,11 @@ class UnknownStrategyError(ValueError):
     """No search strategy has the name that is given."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(unknown("search strategy", name, known))
+        self.name, self.known = name, tuple(known)
+        super().__init__(name, self.known)
+
+    def __str__(self) -> str:
+        return unknown("search strategy", self.name, self.known)
 
 
 class StrategyError(Exception):

@@ -33,10 +33,13 @@ class Unsupported(Exception):  # noqa: N818, reads as what it says
     """An operator, or a form of it, that cannot be expressed in ONNX."""
 
     def __init__(self, node_name: str, op: str, reason: str) -> None:
-        super().__init__(f"`{op}` at `{node_name}` cannot be written in ONNX: {reason}")
+        super().__init__(node_name, op, reason)
         self.node_name = node_name
         self.op = op
         self.reason = reason
+
+    def __str__(self) -> str:
+        return f"`{self.op}` at `{self.node_name}` cannot be written in ONNX: {self.reason}"
 
 
 class Emitter(Protocol):

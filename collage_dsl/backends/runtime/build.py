@@ -21,7 +21,7 @@ import tvm_ffi
 from tvm_ffi import libinfo
 
 from collage_dsl.backends.runtime.guarded import run_guarded
-from collage_dsl.caches import cache_folder
+from collage_dsl.caches import cache_folder, make_cache
 from collage_dsl.scratch import replacement, sweep
 
 KIND = "collage.kernel.v2"
@@ -102,7 +102,7 @@ def _cached(name: str, make: Callable[[Sequence[str], Path], None]) -> Path:
     made = _cache_folder(compiler) / name
     sweep(made.parent)
     if not made.exists():
-        made.parent.mkdir(parents=True, exist_ok=True)
+        make_cache(made.parent)
         with replacement(made) as new:
             make(compiler, new)
     return made

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
+from collage_dsl.argument_types import with_checked_types
 from collage_dsl.graph import (
     Form,
     Graph,
@@ -47,6 +48,7 @@ SHAPES = frozenset({"shape", "size"})
 """Names of operands that are shapes; other tuples of numbers have the type `scalars`."""
 
 
+@with_checked_types()
 def parse_graph(text: str, name: str = "graph") -> Graph:
     """The graph that `text` describes. Raises RuleError with everything wrong with it."""
     findings = Findings()
