@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collage_dsl.cost import Cost, Infeasible
@@ -348,6 +348,7 @@ def test_a_very_high_cost_that_means_never_does_not_hide_what_others_cost(
 
 @cases(40)
 @given(seed=SEEDS)
+@example(seed=81008)  # HiGHS fails with what its presolve makes of it
 def test_very_high_priorities_do_not_hide_the_number_of_kernels(seed: int) -> None:
     problem = random_problem(seed)
 

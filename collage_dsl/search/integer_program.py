@@ -28,6 +28,9 @@ If a kernel costs more than this many times as much as a whole plan, kernels tha
 the plan are left out, and the program is solved again.
 """
 
+_NUMERICAL = 4
+"""The status of a solution that numerical trouble ended."""
+
 _RETRIES = 100
 """How many plans are refused at most because only the solver's tolerance makes them as cheap."""
 
@@ -86,13 +89,9 @@ class Program:
         self.at_most(row, len(taken) - 1)
 
     def _solved(self, objective: Array) -> tuple[int, ...] | None:
-        solved = solve(
-            objective,
-            integrality=np.ones(len(objective)),
-            bounds=Bounds(0, self.open),
-            constraints=self.rows,
-            options={"mip_rel_gap": 0.0} | self._limits,
-        )
+        solved = self._answer(objective)
+        if solved.status == _NUMERICAL:  # rarely, for numbers as large as `_EXACT`
+            solved = self._answer(objective, presolve=False)
         if solved.status == 2:
             return None
         is_limited = self.budget is not None and solved.status == 1
@@ -105,6 +104,15 @@ class Program:
         self.bound = max(0.0, float(solved.mip_dual_bound)) if is_limited else None
         self.tally.explored(int(solved.mip_node_count or 0))
         return tuple(int(i) for i in np.flatnonzero(solved.x > 0.5))
+
+    def _answer(self, objective: Array, *, presolve: bool = True) -> Any:
+        return solve(
+            objective,
+            integrality=np.ones(len(objective)),
+            bounds=Bounds(0, self.open),
+            constraints=self.rows,
+            options={"mip_rel_gap": 0.0, "presolve": presolve} | self._limits,
+        )
 
     @property
     def _limits(self) -> dict[str, float]:
