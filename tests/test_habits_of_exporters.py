@@ -131,6 +131,33 @@ def test_an_attribute_of_a_function_has_its_default() -> None:
     assert (compiled.run({"x": x, "c": np.array(True)})["z"] == -0.75).all()
 
 
+@pytest.mark.parametrize(
+    ("standard", "own", "body", "made"),
+    [
+        (18, 18, "Relu (x)", "nn.relu"),  # jax2onnx has the version of the standard for all domains
+        (12, 1, "Relu (x)", "nn.relu"),
+        (13, 1, "ReduceMean <axes = [1]> (x)", "mean"),
+        (18, 1, "com.microsoft.Gelu (x)", "nn.gelu"),
+    ],
+)
+def test_a_function_may_be_of_other_operator_sets(
+    standard: int, own: int, body: str, made: str
+) -> None:
+    model = parse_model(
+        f"""<ir_version: 8, opset_import: ["": 18, "own": 1]>
+        g (float[2,3] x) => (float[p,q] y) {{
+          z = own.f (x)
+          y = Neg (z)
+        }}
+        <domain: "own", opset_import: ["": {standard}, "own": {own}, "com.microsoft": 1]>
+        f (x) => (y) {{ y = {body} }}"""
+    )
+
+    graph = collage.from_onnx(model)
+
+    assert made in [node.op for node in graph.nodes]
+
+
 FUSED = {
     "gelu": "(float[2,8] x) => (float[2,8] y) { y = com.microsoft.Gelu (x) }",
     "quick gelu": """(float[2,8] x) => (float[2,8] y) {
