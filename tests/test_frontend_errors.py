@@ -267,6 +267,15 @@ def test_a_refusal_is_free_of_the_notation_of_tvm() -> None:
     )
 
 
+def test_a_slice_whose_bounds_are_scalars_is_refused() -> None:
+    bounds = {"s": np.array(0), "e": np.array(1)}
+    given = model([node("Slice", "x s e", "y")], {"x": (2, 3)}, ["y"], bounds)
+
+    assert refusal(given) == (
+        "cannot import `Slice_y`: operator Slice: the starts of the slice are no vector"
+    )
+
+
 def test_an_index_that_is_always_out_of_range_is_refused() -> None:
     given = model([node("Gather", "x i", "y")], {"x": (2, 3)}, ["y"], {"i": np.array([0, -3])})
 

@@ -131,6 +131,33 @@ def test_an_attribute_of_a_function_has_its_default() -> None:
     assert (compiled.run({"x": x, "c": np.array(True)})["z"] == -0.75).all()
 
 
+@pytest.mark.parametrize(
+    ("standard", "own", "body", "made"),
+    [
+        (18, 18, "Relu (x)", "nn.relu"),  # jax2onnx has the version of the standard for all domains
+        (12, 1, "Relu (x)", "nn.relu"),
+        (13, 1, "ReduceMean <axes = [1]> (x)", "mean"),
+        (18, 1, "com.microsoft.Gelu (x)", "nn.gelu"),
+    ],
+)
+def test_a_function_may_be_of_other_operator_sets(
+    standard: int, own: int, body: str, made: str
+) -> None:
+    model = parse_model(
+        f"""<ir_version: 8, opset_import: ["": 18, "own": 1]>
+        g (float[2,3] x) => (float[p,q] y) {{
+          z = own.f (x)
+          y = Neg (z)
+        }}
+        <domain: "own", opset_import: ["": {standard}, "own": {own}, "com.microsoft": 1]>
+        f (x) => (y) {{ y = {body} }}"""
+    )
+
+    graph = collage.from_onnx(model)
+
+    assert made in [node.op for node in graph.nodes]
+
+
 FUSED = {
     "gelu": "(float[2,8] x) => (float[2,8] y) { y = com.microsoft.Gelu (x) }",
     "quick gelu": """(float[2,8] x) => (float[2,8] y) {
@@ -354,3 +381,26 @@ def test_attention_of_groups_adds_to_its_past(past: int | str) -> None:
     for name, right in runner(model)(inputs).items():
         np.testing.assert_allclose(found[name], right, rtol=1e-4, atol=1e-5)
     assert "nn.relu" in [node.op for node in collage.from_onnx(model).nodes]
+
+
+@pytest.mark.parametrize("opset", [11, 13, 19])
+@pytest.mark.parametrize("mode", ["half_pixel", "tf_crop_and_resize"])
+def test_scales_without_elements_are_none(mode: str, opset: int) -> None:
+    """`Resize` had to have scales before operator set 13."""
+    model = parse_model(
+        f"""<ir_version: 8, opset_import: ["": {opset}]>
+        g (float[1,2,3,4] x) => (float[1,2,5,2] y)
+        <float[8] r = {{0, 0, 0.1, 0.2, 1, 1, 0.9, 0.8}}, float[0] e = {{}},
+         int64[4] s = {{1, 2, 5, 2}}> {{
+          y = Resize <mode = "linear", coordinate_transformation_mode = "{mode}"> (x, r, e, s)
+        }}"""
+    )
+    assert [node.op for node in collage.from_onnx(model).nodes if node.is_call] == [
+        "image.resize2d"
+    ]
+    compiled = collage.compile(model, ["native"], cost=[lambda kernel: 1e-6], race_seconds=0.1)
+    inputs = {"x": np.random.default_rng(0).normal(size=(1, 2, 3, 4)).astype(np.float32)}
+
+    found = compiled.run(inputs)
+
+    np.testing.assert_allclose(found["y"], runner(model)(inputs)["y"], rtol=1e-4, atol=1e-6)

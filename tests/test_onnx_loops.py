@@ -123,3 +123,25 @@ def test_a_condition_that_waits_for_itself_ends() -> None:
 
     with pytest.raises(FrontendError):
         collage.from_onnx(model)
+
+
+def test_the_number_of_an_iteration_is_a_vector_where_the_body_says_so() -> None:
+    """As tf2onnx writes it."""
+    model = parsed(
+        """(float[3,4] x) => (float[3,1,4] y) {
+          y = Loop (n, go) <
+            body = b (int64[1] i, bool on) => (bool still, float[1,4] t) {
+            still = Identity (on)
+            next = Add (i, one)
+            t = Slice (x, i, next, zero)
+          }>
+        }""",
+        17,
+        n=np.array(3),
+        go=np.array(True),
+        one=np.array([1]),
+        zero=np.array([0]),
+    )
+
+    assert "onnx.Loop" not in operators(model)
+    agrees(model, {"x": f32(3, 4)})

@@ -23,6 +23,7 @@ from collage_dsl.graph import Graph, Kind, OpaqueType, TensorType, fingerprint
 from collage_dsl.graph.onnx_node import OnnxNode
 from collage_dsl.language import check
 from collage_dsl.realization.objects import run_session
+from collage_dsl.realization.onnx_reference import Reference
 from collage_dsl.realization.signature import ExecutableError
 from collage_dsl.realization.verification import VerificationError
 from collage_dsl.source import Source
@@ -543,6 +544,37 @@ def test_a_node_that_takes_sizes_is_timed_with_those_of_the_model(tmp_path: Path
         "shape_to_tensor+onnx.Resize+onnx.Add"
     ]
     np.testing.assert_allclose(compiled.run({"x": x, "other": other})["y"], x[0, 0, 0, 0] + other)
+
+
+@pytest.mark.parametrize(
+    ("opset", "outside"),
+    [
+        (16, 'Pad <mode = "reflect"> (x, p)'),  # means the same in the set 16
+        (14, "ReduceMax <axes = [1], keepdims = 1> (x)"),  # takes its axes from the set 18 on
+    ],
+)
+def test_a_node_with_graphs_is_beside_operators_of_later_sets(opset: int, outside: str) -> None:
+    """What Relax computes `outside` is written in a later operator set than that of the `If`."""
+    made = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": {opset}]>
+    g (float[4,5] x, bool c) => (float[p,q] y) {{
+      a = {outside}
+      y = If (c) <
+        then_branch = t () => (float[p,q] t) {{
+          m = ReduceMean <axes = [1], keepdims = 1> (a)
+          t = If (c) <
+            then_branch = v () => (float[p,q] v) {{ v = ReduceMin <axes = [0]> (m) }},
+            else_branch = w () => (float[p,q] w) {{ w = Neg (m) }}>
+        }},
+        else_branch = e () => (float[p,q] e) {{ e = Relu (a) }}>
+    }}""")
+    made.graph.initializer.append(numpy_helper.from_array(np.array([0, 1, 0, 1]), "p"))
+    graph = collage.from_onnx(made)
+    inputs = {"x": f32(4, 5, seed=1), "c": np.array(True)}
+
+    (y,) = Reference(graph).run(list(inputs.values()))
+
+    (right,) = run_session(reference_session(made), inputs).values()
+    np.testing.assert_allclose(y, right, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["int16", "uint16", "int8"])

@@ -406,6 +406,16 @@ def test_indices_are_valid_masks_are_0_and_1_first_and_divisors_are_not_0() -> N
     assert all((draw.inputs["divisor"] > 0).all() for draw in found.values())
 
 
+def test_integers_that_are_compared_with_several_are_of_their_range() -> None:
+    """As in a one-hot code that is spelled out, where others leave nothing but zeros."""
+    text = """<ir_version: 8, opset_import: ["": 15]>
+    g (int64[6,1] x) => (bool[6,4] y) <int64[4] known = {3, 4, 5, 9}> { y = Equal (x, known) }"""
+
+    found = [draw.inputs["x"] for draw in draws_of(from_onnx(onnx.parser.parse_model(text)))]
+
+    assert all(((each >= 3) & (each <= 9)).all() for each in found)
+
+
 def test_draws_are_of_several_magnitudes_and_seeded() -> None:
     found, again = draws(), draws()
 

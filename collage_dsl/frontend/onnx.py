@@ -65,6 +65,7 @@ from collage_dsl.frontend.onnx_types import (
 )
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of
 from collage_dsl.frontend.onnx_values import Values, is_call, without_elements
+from collage_dsl.frontend.onnx_windows import OPTIONAL_SCALES, without_empty
 from collage_dsl.graph import Graph, OpaqueType, TensorType
 from collage_dsl.graph.requirements import known_sizes, requirements_of
 
@@ -377,10 +378,13 @@ class _Importer(Values):
 
     def convert_operator(self, node: onnx.NodeProto) -> None:
         """Write the node with operators of Relax; if there are none for it, as it is."""
+        given = without_empty(node, self.constant)
+        if self.opset >= OPTIONAL_SCALES:
+            node = given
         reason = self.obstacle(node)
         if not reason:
             try:
-                made = self.result(node)
+                made = self.result(given)
                 fields = self.fields(node, made)
             except (FrontendError, WrongNodeError):
                 raise

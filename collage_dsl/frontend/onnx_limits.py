@@ -129,13 +129,15 @@ def _is_nothing(
     constant: Callable[[str], Array | None],
     dims: Callable[[str], list[int] | None],
 ) -> bool:
-    """Whether a Slice begins after its end, which TVM refuses."""
+    """Whether a Slice begins after its end, which TVM refuses. Raises `WrongNodeError`."""
     attrs, shape = attributes(node), dims(node.input[0])
     bounds: dict[str, Any] = {n: attrs[n] for n in ("starts", "ends", "axes") if n in attrs}
     for name, given in zip(("starts", "ends", "axes", "steps"), node.input[1:], strict=False):
         array = constant(given) if given else None
         if given and array is None:
             return False
+        if array is not None and array.ndim != 1:
+            raise WrongNodeError(f"the {name} of the slice are no vector")
         if array is not None:
             bounds[name] = array.tolist()
     if shape is None or "starts" not in bounds:

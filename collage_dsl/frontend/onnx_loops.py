@@ -75,7 +75,11 @@ def steps_of(
     every: list[list[str]] = [[] for _ in last[kept:]]
     for number in range(count):
         at = f"{prefix}.{number}"  # What the body has begins with this and a point.
-        constants = [(f"{at} number", np.asarray(number, np.int64)), (f"{at} on", np.asarray(True))]
+        values = np.asarray(number, np.int64), np.asarray(True)
+        constants = [
+            (f"{at} {what}", array.reshape(_shape(value)))
+            for what, array, value in zip(("number", "on"), values, body.input, strict=False)
+        ]
         given = [name for name, _ in constants] + carried
         step = onnx.GraphProto()
         step.CopyFrom(body)
@@ -93,6 +97,11 @@ def steps_of(
     outputs: list[Any] = [onnx.ValueInfoProto(name=name) for name in results]
     axis = [(f"{prefix}.axis", np.asarray([0], np.int64))]
     yield helper.make_graph(nodes, "last", [], outputs), list(node.output), axis
+
+
+def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:
+    """The shape of one number: a vector where the body of a loop says so, as tf2onnx writes it."""
+    return (1,) * min(len(value.type.tensor_type.shape.dim), 1)
 
 
 def _stacked(names: Sequence[str], result: str, opset: int, nodes: list[onnx.NodeProto]) -> str:

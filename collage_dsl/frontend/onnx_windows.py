@@ -1,13 +1,15 @@
 """Convert ONNX operators on images: pooling, padding, resizing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import mul
 from typing import Any
 
 import numpy as np
+import onnx
 import tvm_ffi
 from tvm import relax, tirx
 
+from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import CannotConvertError, WrongNodeError
 from collage_dsl.frontend.onnx_site import Site, Value, known_dims, static_dims
 
@@ -271,6 +273,9 @@ def resize(site: Site) -> Value | None:
     """
     dims = static_dims(site.expr(0).ty)
     rank = len(dims)
+    is_cut = site.attrs.get("coordinate_transformation_mode") == b"tf_crop_and_resize"
+    if is_cut and not site.has(1):
+        raise CannotConvertError("a Resize of regions that are not given is not supported")
     if site.scope.opset >= 11 and site.constant(3) is None and (wanted := site.sizes(3)):
         return _resized(site, wanted)
     axes = site.attrs.get("axes", range(rank)) if site.scope.opset >= 18 else range(rank)
@@ -292,6 +297,23 @@ def resize(site: Site) -> Value | None:
     if results[:2] != dims[:2]:
         raise CannotConvertError("Resize of batches or channels is not supported")
     return None
+
+
+OPTIONAL_SCALES = 13
+"""The first operator set in which the regions and scales of a `Resize` may be left out."""
+
+
+def without_empty(node: onnx.NodeProto, constant: Callable[[str], Array | None]) -> onnx.NodeProto:
+    """A `Resize` without regions and scales that have no elements, which stand for none."""
+    if node.op_type != "Resize":
+        return node
+    result = onnx.NodeProto()
+    result.CopyFrom(node)
+    for place, name in enumerate(node.input[1:3], 1):
+        array = constant(name) if name else None
+        if array is not None and not array.size:
+            result.input[place] = ""
+    return result
 
 
 _LIKE_TVM = {"cubic_coeff_a": "cubic_alpha", "exclude_outside": "cubic_exclude"}

@@ -1,6 +1,6 @@
 """Inputs to verify a model with: several ranges of numbers, and valid integers."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -228,6 +228,8 @@ def _range(graph: Graph, index: int, dtype: str, draw: str) -> tuple[int, int]:
     uses = [(user, node) for node in same for user in members(graph.users_of[node])]
     limits = [_limit(graph, graph.nodes[user], node) for user, node in uses]
     known = [limit for limit in limits if limit is not None]
+    if not known and (numbered := _numbered(graph, uses)):
+        return numbered
     if known:
         size = max(min(known), 1)
         may_be_negative = dtype.startswith("int") and all(
@@ -271,6 +273,20 @@ def _limit(graph: Graph, user: Node, index: int) -> int | None:
     if isinstance(axis, int) and data.static_shape:
         return data.static_shape[axis]
     return min(data.static_shape, default=1)
+
+
+def _numbered(graph: Graph, uses: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """
+    The range of the numbers in a constant that `uses` compare with, as a one-hot code that is
+    spelled out does: no other integer stands for anything. None if there are no two of them.
+    """
+    for user, index in uses:
+        node = graph.nodes[user]
+        others = [graph.nodes[i].value for i in node.inputs if i != index]
+        if node.op == "equal" and others and isinstance(others[0], np.ndarray):
+            numbers = np.unique(others[0])
+            return (int(numbers[0]), int(numbers[-1]) + 1) if numbers.size > 1 else None
+    return None
 
 
 def _is_limited(graph: Graph, index: int) -> bool:

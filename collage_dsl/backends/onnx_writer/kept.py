@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx
+import onnx.version_converter
 from onnx import TensorProto, TypeProto
 
 from collage_dsl.backends.onnx_writer.call import Unsupported
@@ -74,35 +75,65 @@ def kept_nodes(graph: Graph) -> dict[int, KeptNode]:
     }
 
 
+class OperatorSetError(Unsupported):
+    """Nodes are of operator sets that no model can have together."""
+
+
+def in_opset(kept: Mapping[int, KeptNode]) -> dict[int, KeptNode]:
+    """
+    The `kept` nodes in `OPSET`, where ONNX's own converter makes one node of each; the others as
+    they are.
+    """
+    return {index: _converted(each) for index, each in kept.items()}
+
+
+def _converted(kept: KeptNode) -> KeptNode:
+    if kept.versions.get("", OPSET) >= OPSET:
+        return kept
+    try:
+        model = onnx.version_converter.convert_version(kept.model, OPSET)
+    except RuntimeError:  # It has no rule for an operator.
+        return kept
+    before, after = kept.model.graph, model.graph
+    if len(after.node) != 1 or len(after.initializer) != len(before.initializer):
+        return kept
+    for graph in _graphs_within(after.node[0]):
+        graph.ClearField("value_info")  # Its names are those of before.
+    return KeptNode(kept.name, kept.op, model)
+
+
 def operator_sets(kept: Mapping[int, KeptNode], others: Sequence[onnx.NodeProto]) -> dict[str, int]:
     """
     The version of each domain in which all nodes mean the same: those `kept`, and the `others`,
-    which are of `OPSET`, or of version 1 of another domain. Raises `Unsupported` if there is none.
+    which are of `OPSET`, or of version 1 of another domain. Raises `OperatorSetError` if there is
+    none.
     """
     result = {node.domain: 1 for node in others if node.domain}
     standard = [node for node in others if not node.domain]
     for each in kept.values():
         for domain, version in each.versions.items():
             if domain and result.setdefault(domain, version) != version:
-                raise Unsupported(each.name, each.op, f"two versions of `{domain}` are needed")
+                said = f"two versions of `{domain}` are needed"
+                raise OperatorSetError(each.name, each.op, said)
     # onnxruntime has some operators only by what they are defined as, and only in sets up to those
     # that define anew what is in there. So the versions of the nodes that are kept come first.
-    wanted = [*sorted({each.versions.get("", OPSET) for each in kept.values()}), OPSET]
-    for version in wanted:
+    own = sorted({each.versions.get("", OPSET) for each in kept.values()})
+    for version in (*own, *range(own[0] + 1 if own else OPSET, OPSET + 1)):
         if _mean_the_same(version, kept, standard):
             return {"": version, **result}
     first = next(iter(kept.values()))
-    raise Unsupported(first.name, first.op, f"operator set {wanted[-2]} is needed, and {OPSET}")
+    said = f"operator set {own[-1]} is needed, and {OPSET}"
+    raise OperatorSetError(first.name, first.op, said)
 
 
 def _mean_the_same(
     version: int, kept: Mapping[int, KeptNode], others: Sequence[onnx.NodeProto]
 ) -> bool:
     # Later definitions of the operators that are written differ by the types that they take.
-    if version < OPSET and not all(_is_known_in(version, node) for node in others):
+    if version < OPSET and not all(_means_the_same(node, OPSET, version) for node in others):
         return False
     return all(
-        _since(node, version) == _since(node, each.versions.get("", OPSET))
+        _means_the_same(node, each.versions.get("", OPSET), version)
         for each in kept.values()
         for node in nodes_within(each.node)
         if not node.domain
@@ -111,24 +142,30 @@ def _mean_the_same(
 
 _WIDENED = frozenset(
     (
-        *("Cast", "ConstantOfShape", "DequantizeLinear", "Equal", "Identity", "IsInf", "IsNaN"),
-        *("QuantizeLinear", "Reshape", "ScatterElements", "ScatterND", "Shape"),
+        *("Cast", "Constant", "ConstantOfShape", "DequantizeLinear", "Equal", "Identity", "If"),
+        *("IsInf", "IsNaN", "Loop", "Pad", "QuantizeLinear", "Reshape", "ScatterElements"),
+        *("ScatterND", "Shape", "Size"),
     )
 )
 """
-Operators whose definitions up to `OPSET` have more types, attributes and values of attributes than
-those before, and else mean the same.
+Operators whose later definitions have more types, operands, attributes and values of attributes
+than those before, and else mean the same.
 """
 
 
-def _is_known_in(version: int, node: onnx.NodeProto) -> bool:
-    """Whether a node that is written in `OPSET` means the same in an earlier operator set."""
-    if _since(node, version) == _since(node, OPSET):
+def _means_the_same(node: onnx.NodeProto, version: int, other: int) -> bool:
+    """Whether a node that is written in the operator set `version` means the same in `other`."""
+    if _since(node, version) == _since(node, other):
         return True
-    if node.op_type not in _WIDENED or not _since(node, version):
+    oldest = min(version, other)
+    if node.op_type not in _WIDENED or not _since(node, oldest):
         return False
-    before = onnx.defs.get_schema(node.op_type, version)
-    return all(each.name in before.attributes for each in node.attribute)
+    before = onnx.defs.get_schema(node.op_type, oldest)
+    return (
+        len(node.input) <= before.max_input
+        and all(each.name in before.attributes for each in node.attribute)
+        and not any(each.s == b"wrap" for each in node.attribute)
+    )
 
 
 def _since(node: onnx.NodeProto, version: int) -> int:

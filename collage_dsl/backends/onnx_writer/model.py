@@ -13,7 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 from collage_dsl.backends.onnx_writer.call import Call, Unsupported, Value, element_type
 from collage_dsl.backends.onnx_writer.kept import (
     KeptNode,
+    OperatorSetError,
     fields_of,
+    in_opset,
     kept_nodes,
     object_type,
     operator_sets,
@@ -37,8 +39,7 @@ def to_onnx(graph: Graph) -> tuple[onnx.ModelProto, dict[str, np.ndarray[Any, An
     Those initializers are external and have no data: whoever runs the model supplies it. Inputs
     and outputs are in the order of the graph. Raises Unsupported.
     """
-    writer = _Writer(graph, kept=kept_nodes(graph))
-    model = writer.model()
+    writer, model = _written(graph)
     missing = [name for name, array in writer.constants.items() if array is None]
     if missing:
         raise ValueError(f"constant `{missing[0]}` has no value")
@@ -50,12 +51,21 @@ def outline(graph: Graph) -> tuple[onnx.ModelProto, frozenset[str]]:
     The model of `to_onnx`, for a graph whose larger constants may lack values, and the names of the
     nodes that are in the graph as ONNX nodes.
     """
-    writer = _Writer(graph, kept=kept_nodes(graph))
-    model = writer.model()
+    writer, model = _written(graph)
     # Inference does not know all operators, and for some of those that it knows it ends the process
     # where an operand has no type.
     model.graph.value_info.extend(writer.results)
     return model, frozenset(writer.as_they_are)
+
+
+def _written(graph: Graph) -> tuple["_Writer", onnx.ModelProto]:
+    kept = kept_nodes(graph)
+    writer = _Writer(graph, kept)
+    try:
+        return writer, writer.model()
+    except OperatorSetError:
+        writer = _Writer(graph, in_opset(kept))
+        return writer, writer.model()
 
 
 @dataclass(slots=True)
