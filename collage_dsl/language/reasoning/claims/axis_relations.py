@@ -22,6 +22,8 @@ _SCANS = frozenset({"cumprod", "cumsum"})
 """Operators whose result has the shape of the operand, if an axis is said."""
 
 
+_NOT_ONE = Values(excluded=frozenset({1}))
+
 _MOST_ADDED = 8
 """More lengths that are not known are not added."""
 
@@ -75,6 +77,9 @@ def _squeezed(called: Called, facts: Facts) -> None:
     """
     data, named = called.operands[0], asked_list(called, facts, "axis")
     ranks = [facts.of(Rank(name)).only() for name in (data, called.result)]
+    if is_none(called, facts, "axis"):
+        for at in facts.asked_axes((called.result,)):
+            facts.narrow(DimAt(called.result, at), _NOT_ONE)
     axes = range(ranks[0]) if named is None and isinstance(ranks[0], int) else named
     if axes is None:
         return
@@ -298,7 +303,7 @@ axis_relations = table(
     ({"squeeze"}, Relation("{op} takes out dimensions of 1", again=_squeezed)),
     (_SCANS, Relation("{op} keeps the shape", again=_scanned)),
     (
-        {"concat", "repeat", "split", "topk"},
+        {"ccl.scatter_from_worker0", "concat", "repeat", "split", "topk"},
         Relation("{op} keeps the dimensions beside the axis", again=_beside_axis),
     ),
     (

@@ -108,6 +108,15 @@ def _kept(letters: str) -> Callable[[Called, Facts], None]:
     return kept
 
 
+def _sampled(called: Called, facts: Facts) -> None:
+    """The images at the places of a grid have the layout, the batch and the channels of the data."""
+    layout = _known(facts, called.attribute("layout"))
+    for letter in "NC":
+        if letter in layout:
+            at = layout.index(letter)
+            facts.equal(DimAt(called.result, at), DimAt(called.operands[0], at))
+
+
 def _adapted(called: Called, facts: Facts) -> None:
     sizes = asked_list(called, facts, "output_size")
     letters = _spatial(called, facts)
@@ -234,6 +243,10 @@ image_relations = table(
     ),
     (_CONVOLUTIONS | _TRANSPOSED, Relation("{op} keeps the batch", again=_kept("N"))),
     (_POOLS | _ADAPTIVE, Relation("{op} keeps the batch and the channels", again=_kept("NC"))),
+    (
+        {"image.grid_sample"},
+        Relation("{op} keeps the batch and the channels", again=_sampled),
+    ),
     (_ADAPTIVE, Relation("{op} gives what `output_size` says", again=_adapted)),
     (_CONVOLUTIONS, Relation(_SLIDES, again=_slid)),
     (_POOLS, Relation(_SLIDES, again=_slid)),

@@ -1,6 +1,7 @@
 """How the shapes of the operands of one call go together."""
 
 from collections.abc import Callable
+from functools import partial
 from math import inf
 
 from collage_dsl.language.inference.einsum import OPEN, subscripts_of
@@ -9,7 +10,7 @@ from collage_dsl.language.reasoning.claims.list_values import asked_list
 from collage_dsl.language.reasoning.claims.rank_differences import differ
 from collage_dsl.language.reasoning.claims.relations import Relation, table
 from collage_dsl.language.reasoning.claims.required_calls import Called
-from collage_dsl.language.reasoning.values.domain import between, one_of
+from collage_dsl.language.reasoning.values.domain import Number, between, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.rules.condition import DimAt, Rank
 
@@ -25,6 +26,13 @@ def _of_one_shape(*places: int) -> Callable[[Called, Facts], None]:
 
 def _same_rank(called: Called, facts: Facts) -> None:
     facts.equal(Rank(called.operands[0]), Rank(called.operands[1]))
+
+
+def _indexed(most: Number, called: Called, facts: Facts) -> None:
+    """There is a tensor of indices for each of the first dimensions, and `most` others."""
+    if called.operands[1] in called.names.tuples:
+        count = len(called.tensors(1))
+        facts.narrow(Rank(called.operands[0]), between(count, count + most))
 
 
 def _reversed(called: Called, facts: Facts) -> None:
@@ -115,6 +123,14 @@ operand_relations = table(
     (
         {"gather_elements", "scatter_elements"},
         Relation("{op} takes indices of the rank of the data", once=_same_rank),
+    ),
+    (
+        {"index_tensor"},
+        Relation("{op} takes indices of the first dimensions", once=partial(_indexed, inf)),
+    ),
+    (
+        {"index_put"},
+        Relation("{op} takes indices of each dimension", once=partial(_indexed, 0)),
     ),
     (
         {"reverse_sequence"},

@@ -125,7 +125,9 @@ _LIKE_FIRST = frozenset(
     {"argsort", "bucketize", "ewise_fma", "flip", "index_put", "nn.group_norm"}
     | {"nn.instance_norm", "nn.layer_norm", "nn.log_softmax", "nn.prelu", "nn.rms_norm"}
     | {"nn.softmax", "quantize", "dequantize", "reverse_sequence", "scatter_elements", "scatter_nd"}
-    | {"slice_scatter", "sort"}
+    | {"slice_scatter", "sort", "hint_on_device", "to_vdevice", "wrap_param"}
+    | {"ccl.allreduce", "ccl.broadcast_from_worker0"}
+    | {f"grad.{op}" for op in ("end_checkpoint", "no_grad", "start_checkpoint")}
     | {"onnx.BatchNormalization", "onnx.GroupNormalization", "onnx.RotaryEmbedding"}
     | {f"com.microsoft.{sort}Gelu" for sort in ("", "Bias", "Fast", "Quick")}
     | {"com.microsoft.GroupNorm", "com.microsoft.Inverse", "com.microsoft.RotaryEmbedding"}

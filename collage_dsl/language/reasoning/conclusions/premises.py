@@ -144,7 +144,7 @@ def premises_in(
     flat = names.flat[:MOST_CALLS]
     said = [claim for call in (*calls, *flat) for claim in claims(call, ALL_RELATIONS)]
     said += path_claims(names.paths[:MOST_CALLS], of_operators=of_operators)
-    said += [*number_claims(calls), *total_claims(flat), *taken_claims(calls)]
+    said += [*number_claims(calls), *total_claims(flat), *taken_claims((*calls, *names.paths[:MOST_CALLS]))]
     if not whole.count:
         said += use_claims(pattern, calls)
     conditions = islice(_conditions(whole, calls, names, implied), MOST_CONDITIONS)

@@ -123,6 +123,8 @@ def multiply(facts: Facts, whole: str, part: str) -> None:
         if by > 1 and facts.possible:
             count_elements(facts, whole)
             facts.narrow(Size(whole), divided_by(by, 0))
+    if facts.possible and {Size(whole), size} <= facts.known and 0 not in facts.of(Size(whole)):
+        facts.differ(Difference(facts.first(Size(whole)), ">=", facts.first(size), 0))
 
 
 def _numbers(facts: Facts, dims: Sequence[DimAt]) -> Iterator[int]:
