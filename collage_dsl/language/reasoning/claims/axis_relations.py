@@ -16,7 +16,16 @@ from collage_dsl.language.reasoning.values.differences import Difference
 from collage_dsl.language.reasoning.values.domain import Values, between, divided_by, hull, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.language.reasoning.values.knowing import count_elements, multiply
-from collage_dsl.rules.condition import Calculate, Constant, DimAt, Expression, Rank, Size, Value
+from collage_dsl.rules.condition import (
+    Calculate,
+    Constant,
+    DimAt,
+    Expression,
+    Has,
+    Rank,
+    Size,
+    Value,
+)
 
 _SCANS = frozenset({"cumprod", "cumsum"})
 """Operators whose result has the shape of the operand, if an axis is said."""
@@ -166,7 +175,8 @@ def _beside_axis(called: Called, facts: Facts) -> None:
 
 
 def _scanned(called: Called, facts: Facts) -> None:
-    if called.attribute("axis") in facts.known:
+    has_axis = facts.of(Has(called.attribute("axis").name)).only()
+    if has_axis or 1 not in facts.of(Rank(called.result)):
         facts.same_shape(called.operands[0], called.result)
 
 

@@ -26,7 +26,8 @@ MOST_AXES = 8
 """Only this many dimensions of a value are looked at, from the last one on."""
 
 SAME_SIZE = frozenset(
-    {"expand_dims", "flatten", "nn.batch_flatten", "permute_dims", "reshape", "squeeze"}
+    {"cumprod", "cumsum", "expand_dims", "flatten", "nn.batch_flatten", "permute_dims", "reshape"}
+    | {"squeeze"}
 )
 """Operators that keep all elements."""
 

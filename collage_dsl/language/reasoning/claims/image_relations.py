@@ -39,6 +39,8 @@ def _channels(called: Called, facts: Facts) -> None:
             facts.possible &= some * groups == all_channels
         else:
             facts.possible &= some > 0 and all_channels % some == 0
+            if facts.possible:
+                facts.narrow(called.attribute("groups"), one_of((all_channels // some,)))
     elif isinstance(some, int) or called.attribute("groups") in facts.known:
         equate(facts, taken, Calculate("*", called.attribute("groups"), per_group))
 
@@ -109,7 +111,7 @@ def _kept(letters: str) -> Callable[[Called, Facts], None]:
 
 
 def _sampled(called: Called, facts: Facts) -> None:
-    """The images at the places of a grid have the layout, the batch and the channels of the data."""
+    """The result has the layout, the batch and the channels of the data."""
     layout = _known(facts, called.attribute("layout"))
     for letter in "NC":
         if letter in layout:

@@ -15,7 +15,8 @@ from collage_dsl.language.reasoning.values.domain import between, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.rules.condition import DimAt, Rank
 
-_BLOCKED = "com.microsoft.MatMulNBits"
+_STORED = frozenset(f"com.microsoft.{op}" for op in ("MatMulBnb4", "MatMulNBits"))
+"""Products with a matrix that is stored in another form, so that attributes say its shape."""
 
 
 def lettered_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
@@ -25,7 +26,7 @@ def lettered_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
         for letter in sorted(set(lettered.operands) - set("?*~. ")):
             if said := _says_equal(ops[0], lettered, letter):
                 yield Relation(said, again=partial(_equal, lettered, letter))
-    if ops == (_BLOCKED,):
+    if _STORED.issuperset(ops):
         yield Relation("{op} takes `K` columns and gives `N`", once=_columns)
 
 

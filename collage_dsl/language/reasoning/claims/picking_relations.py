@@ -11,6 +11,7 @@ from collage_dsl.language.reasoning.claims.required_calls import Called
 from collage_dsl.language.reasoning.values.assuming import equate
 from collage_dsl.language.reasoning.values.domain import between, divided_by, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
+from collage_dsl.language.reasoning.values.knowing import multiply
 from collage_dsl.rules.condition import Calculate, Constant, DimAt, Rank, Size
 
 
@@ -79,6 +80,7 @@ def _multiplied(facts: Facts, called: Called, axis: int, count: int) -> None:
 
 def _gathered_from_workers(called: Called, facts: Facts) -> None:
     """The first dimension is that of all workers together."""
+    multiply(facts, called.result, called.operands[0])
     if count := asked_list(called, facts, "num_workers"):
         _multiplied(facts, called, 0, count[0])
     for at in beside(facts, (called.result, called.operands[0]), (0,)):
@@ -87,6 +89,7 @@ def _gathered_from_workers(called: Called, facts: Facts) -> None:
 
 def _scattered_to_workers(called: Called, facts: Facts) -> None:
     """Each worker has an equal part along the axis."""
+    multiply(facts, called.operands[0], called.result)
     count, axis = (asked_list(called, facts, name) for name in ("num_workers", "axis"))
     if count is not None and axis is not None:
         whole, part = DimAt(called.operands[0], axis[0]), DimAt(called.result, axis[0])

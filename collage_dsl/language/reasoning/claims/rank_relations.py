@@ -171,8 +171,8 @@ def _same_rank_along_axis(called: Called, facts: Facts) -> None:
         facts.narrow(has_axis, FALSE)
         facts.narrow(result, one_of((1,)))
     else:
-        least, most = facts.of(Rank(called.operands[0])).bounds()
-        facts.narrow(Rank(called.result), between(min(least, 1), max(most, 1)))
+        _, most = facts.of(Rank(called.operands[0])).bounds()
+        facts.narrow(Rank(called.result), between(1, max(most, 1)))
 
 
 def _listed_without_axis(called: Called, facts: Facts) -> None:
@@ -303,7 +303,8 @@ _table = table(
         _again("{op} takes data of rank 1, if there is no `axis`", _listed_without_axis),
     ),
     (
-        {"broadcast_to", "onnx.Expand", "onnx.Unsqueeze", "tile"},
+        {"broadcast_to", "com.microsoft.QLinearAdd", "com.microsoft.QLinearMul", "onnx.Expand"}
+        | {"onnx.Unsqueeze", "tile"},
         _again("{op} gives a value of the same rank or a higher one", no_lower),
     ),
     ({"one_hot", "onnx.OneHot", "stack"}, _again("{op} adds a dimension", _one_more)),

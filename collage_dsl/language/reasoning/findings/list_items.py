@@ -18,7 +18,17 @@ from collage_dsl.language.reasoning.conclusions.remaining import left_for
 from collage_dsl.language.reasoning.values.assuming import MOST_WAYS, assume
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.language.syntax import ast
-from collage_dsl.rules.condition import Compare, Constant, Each, Expression, Or, Shape, Value, Within
+from collage_dsl.rules.condition import (
+    Calculate,
+    Compare,
+    Constant,
+    Each,
+    Expression,
+    Or,
+    Shape,
+    Value,
+    Within,
+)
 from collage_dsl.source import Span
 
 
@@ -91,7 +101,8 @@ class ListItems:
                         for choice, item in zip(choices, items, strict=True)
                     ]
                     left = partial(self.left_for, others, part, expression)
-                    self.check_chosen(ways, chosen, others, _ITEM, left)
+                    is_plain = not isinstance(value, Calculate)
+                    self.check_chosen(ways, chosen, others, _ITEM, left if is_plain else str)
                 case Or(), ast.Operation("or"):
                     alternatives = list(written_parts(part, expression, "or"))
                     if len(alternatives) > MOST_WAYS:
@@ -99,9 +110,7 @@ class ListItems:
                     chosen = [_said(*each) for each in alternatives]
                     self.check_chosen(ways, chosen, others, _ALTERNATIVE)
 
-    def left_for(
-        self, others: Sequence[Premise], part: Expression, written: ast.Expression
-    ) -> str:
+    def left_for(self, others: Sequence[Premise], part: Expression, written: ast.Expression) -> str:
         """The values that `others` leave for what a list is compared with; may be empty."""
         return left_for(self.exclusion, self.exclusion.ways(others), part, written)
 
