@@ -170,15 +170,19 @@ def depth_to_space(call: Call) -> Type:
     """Channels become blocks of the image."""
     shape, size = call.shape(), call.known_whole("blocksize")
     if shape is None or len(shape) != 4 or not size:
-        return unknown(call)
+        return _same_batch(call, shape)
     channels = _divide(call, shape[1], size * size, "channels")
     return result(call, (shape[0], channels, *(times(dim, size) for dim in shape[2:])))
+
+
+def _same_batch(call: Call, shape: Shape | None) -> Type:
+    return result(call, shape and _image(shape, UNKNOWN_DIM))
 
 
 def space_to_depth(call: Call) -> Type:
     shape, size = call.shape(), call.known_whole("blocksize")
     if shape is None or len(shape) != 4 or not size:
-        return unknown(call)
+        return _same_batch(call, shape)
     named = zip(shape[2:], ("rows", "columns"), strict=True)
     left = (_divide(call, dim, size, name) for dim, name in named)
     return result(call, (shape[0], times(shape[1], size * size), *left))

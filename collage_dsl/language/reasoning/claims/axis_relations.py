@@ -165,10 +165,10 @@ def _end(axes: Iterable[int]) -> Callable[[int], bool] | None:
     return None
 
 
-def _beside_axis(called: Called, facts: Facts) -> None:
-    """All dimensions are equal, except those along the axis."""
+def _beside_axis(called: Called, facts: Facts, name: str = "axis") -> None:
+    """All dimensions are equal, except those along the axes that the attribute `name` names."""
     first, *others = (*called.tensors(0), *called.results.values())
-    axis = asked_list(called, facts, "axis")
+    axis = asked_list(called, facts, name)
     for at in beside(facts, (first, *others), axis) if axis is not None else ():
         for name in others:
             facts.equal(DimAt(first, at), DimAt(name, at))

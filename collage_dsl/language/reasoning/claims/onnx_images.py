@@ -89,8 +89,12 @@ def _reduced(called: Called, facts: Facts) -> None:
 _table = table(
     (_POOLS, Relation("{op} takes images", once=_image)),
     (
-        _POOLS | {"onnx.GridSample"},
+        _POOLS | {"onnx.GridSample", "onnx.MaxUnpool"},
         Relation("{op} keeps the batch and the channels", once=partial(_kept, (0, 1))),
+    ),
+    (
+        {"com.microsoft.NhwcConv", "com.microsoft.NhwcFusedConv", "com.microsoft.QLinearConv"},
+        Relation("{op} keeps the batch", once=partial(_kept, (0,))),
     ),
     (_GLOBAL, Relation("{op} gives dimensions of 1 after the channels", again=_reduced)),
 )

@@ -83,6 +83,9 @@ def _of_regions(called: Called, facts: Facts) -> None:
 def _on_grid(called: Called, facts: Facts) -> None:
     """There is a row for each axis of the size, with a column more than there are rows."""
     matrices, size = called.operands
+    facts.narrow(Rank(called.result), between(3, inf))
+    for axis in range(2):
+        facts.equal(DimAt(called.result, axis), DimAt(matrices, axis))
     axes = facts.of(Rank(size)).only()
     if isinstance(axes, int):
         facts.narrow(DimAt(matrices, 1), one_of((axes,)))

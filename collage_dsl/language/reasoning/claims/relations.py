@@ -128,9 +128,12 @@ _LIKE_FIRST = frozenset(
     | {"slice_scatter", "sort", "hint_on_device", "to_vdevice", "wrap_param"}
     | {"ccl.allreduce", "ccl.broadcast_from_worker0"}
     | {f"grad.{op}" for op in ("end_checkpoint", "no_grad", "start_checkpoint")}
-    | {"onnx.BatchNormalization", "onnx.GroupNormalization", "onnx.RotaryEmbedding"}
+    | {f"onnx.{sort}Normalization" for sort in ("Batch", "Group", "MeanVariance")}
+    | {f"onnx.{op}" for op in ("BitCast", "Cast", "Dropout", "Identity", "ReverseSequence")}
+    | {"onnx.EyeLike", "onnx.RotaryEmbedding", "onnx.Trilu"}
     | {f"com.microsoft.{sort}Gelu" for sort in ("", "Bias", "Fast", "Quick")}
     | {f"com.microsoft.QLinear{sort}" for sort in ("LeakyRelu", "Sigmoid", "Softmax")}
+    | {f"com.microsoft.{sort}Linear" for sort in ("Dequantize", "Quantize")}
     | {"com.microsoft.BiasSoftmax", "com.microsoft.Trilu"}
     | {"com.microsoft.GroupNorm", "com.microsoft.Inverse", "com.microsoft.RotaryEmbedding"}
 )
