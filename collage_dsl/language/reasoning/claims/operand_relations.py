@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 
-from collage_dsl.language.inference.einsum import OPEN, subscripts_of
+from collage_dsl.language.inference.einsum import OPEN, subscripts_for
 from collage_dsl.language.inference.shapes import MismatchError
 from collage_dsl.language.reasoning.claims.list_values import asked_list
 from collage_dsl.language.reasoning.claims.rank_differences import differ
@@ -98,17 +98,16 @@ def _by_subscripts(called: Called, facts: Facts) -> None:
     text = facts.of(called.attribute("subscripts")).only()
     if not isinstance(text, str):
         return
+    parts = called.tensors(0) if called.operands[0] in called.names.tuples else None
     try:
-        subscripts = subscripts_of(text)
-    except MismatchError:
+        subscripts = subscripts_for(text, None if parts is None else len(parts))
+    except MismatchError as problem:
         facts.possible = False
+        facts.mismatch = f"in `einsum`, {problem}"
         return
     named = [(called.result, subscripts.result)]
-    if called.operands[0] in called.names.tuples:
-        parts = called.tensors(0)
-        facts.possible &= len(parts) == len(subscripts.operands)
-        named += zip(parts, subscripts.operands, strict=False)
-    for name, letters in named if facts.possible else ():
+    named += zip(parts or (), subscripts.operands, strict=False)
+    for name, letters in named:
         least = len(letters.replace(OPEN, ""))
         facts.narrow(Rank(name), between(least, inf if OPEN in letters else least))
 
