@@ -311,10 +311,20 @@ axis_relations = table(
     (REDUCTIONS, Relation("{op} gives one element, if there is no `axis`", again=_reduced_to_one)),
     ({"expand_dims"}, Relation("{op} adds dimensions of 1", again=_expanded)),
     ({"squeeze"}, Relation("{op} takes out dimensions of 1", again=_squeezed)),
-    (_SCANS, Relation("{op} keeps the shape", again=_scanned)),
+    (
+        _SCANS,
+        Relation("{op} keeps the shape along an `axis`, else gives rank 1", again=_scanned),
+    ),
     (
         {"ccl.scatter_from_worker0", "concat", "repeat", "split", "topk"},
         Relation("{op} keeps the dimensions beside the axis", again=_beside_axis),
+    ),
+    (
+        {"onnx.CenterCropPad"},
+        Relation(
+            "{op} keeps the dimensions that `axes` does not name",
+            again=partial(_beside_axis, name="axes"),
+        ),
     ),
     (
         {"split"},
