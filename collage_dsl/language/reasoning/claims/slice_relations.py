@@ -62,7 +62,12 @@ def _cut(called: Called, facts: Facts) -> None:
     if begins is not None and ends is None and steps is not None:
         for at, (axis, begin, step) in enumerate(zip(named, begins, steps, strict=False)):
             _cut_to(called, facts, axis, DimAt(called.operands[3], at), begin, step)
-    if begins is None or ends is None or steps is None:
+    if begins is None or ends is None:
+        return
+    if steps is None:
+        for axis, begin, end in zip(named, begins, ends, strict=False):
+            if (begin < 0) == (end < 0):
+                facts.narrow(DimAt(called.result, axis), between(0, abs(end - begin)))
         return
     for axis, begin, end, step in zip(named, begins, ends, steps, strict=False):
         _cut_along(called, facts, axis, (begin, end, step))
