@@ -32,8 +32,8 @@ SAME_SIZE = frozenset(
 """Operators that keep all elements."""
 
 
-_FIRST_KEEPS_SHAPE = frozenset({"nn.batch_norm", "nn.dropout"})
-"""Operators of whose results the first has the shape of the first operand."""
+_FIRST_KEEPS_SHAPE = frozenset({"nn.batch_norm", "nn.dropout", "to_vdevice"})
+"""Other operators whose first result has the shape of the first operand."""
 
 
 def dimension_relations(ops: tuple[str, ...]) -> Iterator[Relation]:

@@ -125,7 +125,7 @@ _LIKE_FIRST = frozenset(
     {"argsort", "bucketize", "ewise_fma", "flip", "full_like", "index_put", "nn.group_norm"}
     | {"nn.instance_norm", "nn.layer_norm", "nn.log_softmax", "nn.prelu", "nn.rms_norm"}
     | {"nn.softmax", "quantize", "dequantize", "reverse_sequence", "scatter_elements", "scatter_nd"}
-    | {"slice_scatter", "sort", "hint_on_device", "to_vdevice", "wrap_param"}
+    | {"slice_scatter", "sort", "hint_on_device", "wrap_param"}
     | {"ccl.allreduce", "ccl.broadcast_from_worker0"}
     | {f"grad.{op}" for op in ("end_checkpoint", "no_grad", "start_checkpoint")}
     | {f"onnx.{sort}Normalization" for sort in ("Batch", "Group", "MeanVariance")}
