@@ -85,11 +85,6 @@ class ListItems:
         """
         parts = list(written_parts(condition.expression, written))
         for part, expression in parts:
-            others: tuple[Premise, ...] = (
-                *self.claims,
-                *(each for each in self.conditions if each is not condition),
-                *(_said(*each) for each in parts if each[1] is not expression),
-            )
             match part, expression:
                 case Within(value, Constant(tuple() as choices)), ast.Operation(
                     "in", _, ast.List(items)
@@ -100,6 +95,7 @@ class ListItems:
                         Condition(Compare("==", value, Constant(choice)), item.span)
                         for choice, item in zip(choices, items, strict=True)
                     ]
+                    others = self.beside(condition, parts, expression)
                     left = partial(self.left_for, others, part, expression)
                     is_plain = not isinstance(value, Calculate)
                     self.check_chosen(ways, chosen, others, _ITEM, left if is_plain else str)
@@ -108,7 +104,21 @@ class ListItems:
                     if len(alternatives) > MOST_WAYS:
                         continue
                     chosen = [_said(*each) for each in alternatives]
+                    others = self.beside(condition, parts, expression)
                     self.check_chosen(ways, chosen, others, _ALTERNATIVE)
+
+    def beside(
+        self,
+        condition: Condition,
+        parts: Sequence[tuple[Expression, ast.Expression]],
+        written: ast.Expression,
+    ) -> tuple[Premise, ...]:
+        """All that is said, except the part of `condition` that is `written`."""
+        return (
+            *self.claims,
+            *(each for each in self.conditions if each is not condition),
+            *(_said(*each) for each in parts if each[1] is not written),
+        )
 
     def left_for(self, others: Sequence[Premise], part: Expression, written: ast.Expression) -> str:
         """The values that `others` leave for what a list is compared with; may be empty."""
