@@ -87,6 +87,7 @@ def microsoft(name: str, *shapes: Shape | None, dtypes: str = "", **attrs: Attri
     return Case(f"com.microsoft.{name}", shapes, tuple(attrs.items()), dtypes)
 
 
+STORED: dict[str, Attribute] = {"K": 64, "N": 8, "block_size": 64, "quant_type": 0}
 BLOCKS: dict[str, Attribute] = {"K": 64, "N": 8, "bits": 4, "block_size": 32}
 
 TAKEN = [
@@ -116,6 +117,20 @@ TAKEN = [
     microsoft("RotaryEmbedding", (1, 2, 3, 8), (1, 3), (5, 4), (5, 4), dtypes="fl"),
     microsoft("MatMulNBits", (2, 64), (8, 2, 16), (16,), dtypes="fB", **BLOCKS),
     microsoft("MatMulNBits", (64,), (8, 2, 16), (8, 2), dtypes="fB", **BLOCKS),
+    microsoft("MatMulBnb4", (2, 64), (256,), (8,), dtypes="fB", **STORED),
+    *(
+        microsoft(f"QLinear{sort}", (2, 3), (), (), (3,), (), (), (), (), dtypes="BfBBfBfB")
+        for sort in ("Add", "Mul")
+    ),
+    *(
+        microsoft(f"QLinear{sort}", (2, 3), (), (), (), (), dtypes="BfBfB")
+        for sort in ("LeakyRelu", "Sigmoid")
+    ),
+    microsoft("QLinearSoftmax", (2, 3), (), (), (), (), dtypes="BfBfB", axis=1, opset=13),
+    microsoft("CDist", (2, 3), (4, 3)),
+    microsoft("Trilu", (2, 3, 3)),
+    microsoft("Trilu", (3, 3), (), dtypes="fl"),
+    microsoft("GridSample", (1, 2, 5, 5), (1, 3, 4, 2)),
     microsoft("FusedConv", (1, 4, 5, 5), (6, 2, 3, 3), (6,), group=2),
     microsoft("FusedConv", (1, 4, 5, 5), (6, 4, 3, 3), None, (1, 6, 3, 3)),
     microsoft("FusedGemm", (2, 4), (4, 5), (5,), activation="Relu"),
@@ -160,6 +175,10 @@ REFUSED = [
     microsoft("MatMulNBits", (2, 64), (9, 2, 16), (16,), dtypes="fB", **BLOCKS),
     microsoft("MatMulNBits", (2, 64), (8, 32), (16,), dtypes="fB", **BLOCKS),
     microsoft("MatMulNBits", (2, 60), (8, 2, 16), (16,), dtypes="fB", **BLOCKS),
+    microsoft("MatMulBnb4", (2, 60), (256,), (8,), dtypes="fB", **STORED),
+    microsoft("QLinearAdd", (2, 3), (), (), (2,), (), (), (), (), dtypes="BfBBfBfB"),
+    microsoft("CDist", (2, 3), (4, 2)),
+    microsoft("GridSample", (1, 2, 5, 5), (1, 3, 4, 3)),
     microsoft("FusedConv", (1, 4, 5, 5), (6, 3, 3, 3)),
     microsoft("FusedConv", (1, 4, 5), (6, 4, 3, 3)),
     microsoft("FusedConv", (1, 4, 5, 5), (5, 2, 3, 3), group=2),

@@ -42,7 +42,7 @@ import operator_table
 PAGE = Path(__file__).with_name("inference.md").read_text("utf-8")
 
 TYPE = re.compile(r"\b(?:[fiu]\d+|bf16|bool|unknown)\[[^]]*\]")
-TUPLE = re.compile(r"\((\([^()]*\))\)")
+TUPLE = re.compile(r"[(,] ?(\([^()]*\))")
 SYMBOL = re.compile(r"\b[a-z]\b")
 
 REFUSALS = (ValueError, TypeError, IndexError, tvm.error.InternalError)

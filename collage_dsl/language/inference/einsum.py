@@ -41,6 +41,15 @@ def subscripts_of(text: str) -> Subscripts:
     return found
 
 
+def subscripts_for(text: str, count: int | None) -> Subscripts:
+    """Read subscripts for `count` operands, if that is known. Raises MismatchError."""
+    found = subscripts_of(text)
+    if count is not None and count != len(found.operands):
+        message = f"{count} operands do not fit subscripts for {len(found.operands)}"
+        raise MismatchError(message)
+    return found
+
+
 def _is_letter(letter: str) -> bool:
     return letter.isascii() and letter.isalpha()
 
@@ -53,15 +62,13 @@ def _implicit(operands: tuple[str, ...]) -> str:
 
 
 def einsum(call: Call) -> Type:
-    subscripts = subscripts_of(call.text("subscripts"))
+    text = call.text("subscripts")
     if not isinstance(call.types[0], TupleType):
+        subscripts_of(text)
         return unknown(call)
     check_dtypes(call.types)
     shapes = [tensor.shape for tensor in tensors(call.types[0])]
-    if len(shapes) != len(subscripts.operands):
-        raise MismatchError(
-            f"{len(shapes)} operands do not fit subscripts for {len(subscripts.operands)}"
-        )
+    subscripts = subscripts_for(text, len(shapes))
     parts = [
         _by_letter(letters, shape)
         for letters, shape in zip(subscripts.operands, shapes, strict=True)

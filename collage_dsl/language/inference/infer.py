@@ -42,11 +42,13 @@ from collage_dsl.language.inference.moving import (
 )
 from collage_dsl.language.inference.onnx_calls import ONNX_RULES, by_rule, of_onnx
 from collage_dsl.language.inference.picking import (
+    filling_places,
     finding_largest,
     gathering_elements,
     gathering_from_workers,
     gathering_slices,
     meshing,
+    picking_places,
     pixel_shuffle,
     repeating,
     scattering_to_workers,
@@ -321,7 +323,9 @@ _RULES: Mapping[str, Callable[[Call], Type]] = {
     **dict.fromkeys(("nn.layer_norm", "nn.rms_norm"), _normalizing),
     **dict.fromkeys(("nn.group_norm", "nn.instance_norm"), _channel_norm),
     **dict.fromkeys(("argsort", "sort", "wrap_param"), like_first),
-    **dict.fromkeys(("hint_on_device", "index_put", "to_vdevice"), like_first),
+    **dict.fromkeys(("hint_on_device", "to_vdevice"), like_first),
+    "index_put": filling_places,
+    "index_tensor": picking_places,
     "ccl.allgather": gathering_from_workers,
     "ccl.scatter_from_worker0": scattering_to_workers,
     **dict.fromkeys(("ccl.allreduce", "ccl.broadcast_from_worker0"), like_first),

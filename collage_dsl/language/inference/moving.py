@@ -102,7 +102,7 @@ def joining(call: Call) -> Type:
     if axis is None and any(len(shape) != 1 for shape in known):
         raise MismatchError("without an axis, only tensors of one dimension are joined")
     at = axis_in(axis or 0, len(known[0]))
-    rest = _alike(call, [_without(shape, at) for shape in known])
+    rest = _alike(call, [_without(shape, at) for shape in known], "beside the axis, ")
     return result(call, (*rest[:at], total(shape[at] for shape in known), *rest[at:]))
 
 
@@ -123,11 +123,11 @@ def _field_shapes(call: Call) -> list[Shape | None]:
     return [tensor.shape for tensor in tensors(call.types[0])]
 
 
-def _alike(call: Call, shapes: list[Shape]) -> Shape:
-    """The most exact description of one shape, dimension by dimension."""
+def _alike(call: Call, shapes: list[Shape], where: str = "") -> Shape:
+    """The most exact description of one shape, dimension by dimension; `where` begins a message."""
     found = shapes[0]
     for shape in shapes[1:]:
-        call.agree_all(found, shape, "tensors of these shapes cannot be joined")
+        call.agree_all(found, shape, f"{where}{listed(found)} and {listed(shape)} differ")
         found = tuple(map(more_exact, found, shape))
     return found
 

@@ -136,14 +136,21 @@ def matrices(call: Call) -> Type:
     return fused_matmul(call)
 
 
+def packed_matmul(call: Call) -> Type:
+    """A product with a matrix of K rows and N columns, which is stored in one list."""
+    shape, rows, columns = call.shape(0), call.known_whole("K"), call.known_whole("N")
+    if shape and rows is not None:
+        call.agree(shape[-1], rows, f"`A` has {shape[-1]} columns, not {rows} as `K` says")
+    last: Dim = UNKNOWN_DIM if columns is None else columns
+    return result(call, (*shape[:-1], last) if shape else None)
+
+
 def blocked_matmul(call: Call) -> Type:
     """
     A product with a matrix of K rows and N columns. Each column is stored as blocks of numbers
     with few bits, unless it is packed for one machine.
     """
-    shape, rows, columns = call.shape(0), call.known_whole("K"), call.known_whole("N")
-    if shape and rows is not None:
-        call.agree(shape[-1], rows, f"`A` has {shape[-1]} columns, not {rows} as `K` says")
+    found, rows, columns = packed_matmul(call), call.known_whole("K"), call.known_whole("N")
     blocks, size, bits = call.shape(1), call.known_whole("block_size"), call.known_whole("bits")
     if blocks is not None and call.known("weight_prepacked") == 0:
         count = -(-rows // size) if rows and size else UNKNOWN_DIM
@@ -153,8 +160,7 @@ def blocked_matmul(call: Call) -> Type:
         call.agree_all(blocks, needed, message)
     if rows and columns and size and call.known("weight_prepacked") == 0:
         _check_scales(call, columns, -(-rows // size))
-    last: Dim = UNKNOWN_DIM if columns is None else columns
-    return result(call, (*shape[:-1], last) if shape else None)
+    return found
 
 
 def _check_scales(call: Call, columns: int, blocks: int) -> None:
@@ -261,5 +267,7 @@ ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
     "com.microsoft.DynamicQuantizeMatMul": product_of_matrices,
     "com.microsoft.FusedConv": fused_convolving,
     "com.microsoft.MatMulIntegerToFloat": product_of_matrices,
+    "com.microsoft.GridSample": sampled,
+    "com.microsoft.MatMulBnb4": packed_matmul,
     "com.microsoft.MatMulNBits": blocked_matmul,
 }

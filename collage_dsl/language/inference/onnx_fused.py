@@ -9,10 +9,12 @@ from collage_dsl.graph import Dim, Type
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.inference.lettered import Lettered, fitted
 from collage_dsl.language.inference.shapes import (
+    UNKNOWN_DIM,
     Call,
     MismatchError,
     Shape,
     axis_in,
+    broadcast,
     differ,
     is_no_multiple,
     result,
@@ -26,16 +28,23 @@ LETTERED: Mapping[str, Lettered] = {
     "com.microsoft.Attention": Lettered("bsi iw ?w ?. ?2bnpd ?. ?.", ". ."),
     "com.microsoft.BiasAdd": Lettered("bsh h bsh", "bsh"),
     "com.microsoft.BiasGelu": Lettered("*h h", "*h"),
+    "com.microsoft.BiasSoftmax": Lettered("* .", "*"),
+    "com.microsoft.CDist": Lettered("mk nk", "mn"),
     "com.microsoft.EmbedLayerNormalization": Lettered("bs ?bs vh ph ?th h h ?bs ?~s", "bsh b bsh"),
     "com.microsoft.FastGelu": Lettered("*h ?h", "*h"),
     "com.microsoft.Gelu": Lettered("*", "*"),
+    "com.microsoft.GemmFastGelu": Lettered("*k kn ?n", "*n"),
     "com.microsoft.Inverse": Lettered("*nn", "*nn"),
     "com.microsoft.MoE": Lettered("*h te eab ?ec efg ?eh ?eij ?ek", "*h"),
     "com.microsoft.QAttention": Lettered("bsi iw w . . ?. ?. ?. ?2bnpd", ". ."),
+    "com.microsoft.QLinearLeakyRelu": Lettered("* . ?. . ?.", "*"),
+    "com.microsoft.QLinearSigmoid": Lettered("* . ?. . ?.", "*"),
+    "com.microsoft.QLinearSoftmax": Lettered("* . ?. . .", "*"),
     "com.microsoft.QuickGelu": Lettered("*", "*"),
     "com.microsoft.RotaryEmbedding": Lettered("* . ph ph", "*"),
     "com.microsoft.SkipLayerNormalization": Lettered("*sh ~sh h ?h ?h", "*sh *s1 *s1 *sh"),
     "com.microsoft.SkipSimplifiedLayerNormalization": Lettered("*sh ~sh h ?h", "*sh *s1 *s1 *sh"),
+    "com.microsoft.Trilu": Lettered("* ?.", "*"),
 }
 
 
@@ -117,6 +126,28 @@ def group_normalizing_images(call: Call) -> Type:
                 message = f"a weight of {weight[0]} does not fit {channels} channels"
                 call.agree(weight[0], channels, message)
     return result(call, shape)
+
+
+def halving(call: Call) -> Type:
+    """The second half of the channels is a gate for the first."""
+    shape, bias = call.shape(), call.shape(1)
+    if shape is None:
+        return unknown(call)
+    if len(shape) != 3:
+        raise MismatchError(f"`X` has 3 dimensions, not {len(shape)}")
+    if bias is not None and len(bias) == 1:
+        call.agree(bias[0], shape[2], f"a bias of {bias[0]} does not fit {shape[2]} channels")
+    if is_no_multiple(shape[2], 2):
+        raise MismatchError(f"{shape[2]} channels have no halves")
+    half = shape[2] // 2 if isinstance(shape[2], int) else UNKNOWN_DIM
+    return result(call, (*shape[:2], half))
+
+
+def quantized_broadcasting(call: Call) -> Type:
+    """Scales and zero points stand after each operand; where some are left out, less is known."""
+    if len(call.types) < len(operators()[call.op].operands or ()):
+        return unknown(call)
+    return result(call, broadcast([call.shape(0), call.shape(3)]))
 
 
 def quantizing(call: Call) -> Type:
@@ -256,6 +287,8 @@ FUSED: Mapping[str, Callable[[Call], Type]] = {
     **dict.fromkeys(
         ("com.microsoft.Attention", "com.microsoft.QAttention"), attention_with_weights
     ),
+    **{f"com.microsoft.QLinear{sort}": quantized_broadcasting for sort in ("Add", "Mul")},
+    "com.microsoft.BiasSplitGelu": halving,
     "onnx.Attention": attention,
     "onnx.BatchNormalization": batch_normalizing,
     "onnx.GroupNormalization": group_normalizing,

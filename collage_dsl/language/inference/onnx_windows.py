@@ -106,12 +106,20 @@ def transposed(call: Call) -> Type:
 def deformed(call: Call) -> Type:
     """The offsets have two numbers for each place of the kernel, and the mask has one."""
     _convolved(call, 0, 1, None)
-    kernel, offsets, mask = call.shape(1), call.shape(2), call.shape(4)
+    kernel, offsets, mask = _kernel(call), call.shape(2), call.shape(4)
     if kernel is not None and offsets is not None:
         _check_places(call, kernel, offsets, len(kernel) - 2, "offsets")
     if kernel is not None and mask is not None:
         _check_places(call, kernel, mask, 1, "a mask")
     return unknown(call)
+
+
+def _kernel(call: Call) -> Shape | None:
+    """The shape of the weight, of which an attribute may say the window."""
+    said = call.known("kernel_shape") if call.shape(1) is None else None
+    if not isinstance(said, tuple):
+        return call.shape(1)
+    return (UNKNOWN_DIM, UNKNOWN_DIM, *(size for size in said if isinstance(size, int)))
 
 
 def _check_places(call: Call, kernel: Shape, given: Shape, count: int, what: str) -> None:
@@ -162,15 +170,19 @@ def depth_to_space(call: Call) -> Type:
     """Channels become blocks of the image."""
     shape, size = call.shape(), call.known_whole("blocksize")
     if shape is None or len(shape) != 4 or not size:
-        return unknown(call)
+        return _same_batch(call, shape)
     channels = _divide(call, shape[1], size * size, "channels")
     return result(call, (shape[0], channels, *(times(dim, size) for dim in shape[2:])))
+
+
+def _same_batch(call: Call, shape: Shape | None) -> Type:
+    return result(call, shape and _image(shape, UNKNOWN_DIM))
 
 
 def space_to_depth(call: Call) -> Type:
     shape, size = call.shape(), call.known_whole("blocksize")
     if shape is None or len(shape) != 4 or not size:
-        return unknown(call)
+        return _same_batch(call, shape)
     named = zip(shape[2:], ("rows", "columns"), strict=True)
     left = (_divide(call, dim, size, name) for dim, name in named)
     return result(call, (shape[0], times(shape[1], size * size), *left))

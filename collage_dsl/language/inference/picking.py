@@ -7,9 +7,11 @@ from collage_dsl.language.inference.shapes import (
     MismatchError,
     Shape,
     axis_in,
+    broadcast,
     check_dtypes,
     closed,
     is_no_multiple,
+    like_first,
     listed,
     product,
     result,
@@ -118,6 +120,39 @@ def gathering_slices(call: Call) -> Type:
         left = f"{len(shape) - batch} dimensions{' beside the batches' if batch else ''}"
         raise MismatchError(f"{places[-1]} indices do not fit {left}")
     return result(call, (*places[:-1], *shape[batch + places[-1] :]))
+
+
+def picking_places(call: Call) -> Type:
+    """
+    There is a tensor of indices for each of the first dimensions. What they are broadcast to stands
+    in the place of these.
+    """
+    shape, indices = call.shape(), _indices(call)
+    if shape is None or indices is None:
+        return unknown(call)
+    if len(indices) > len(shape):
+        message = f"{len(indices)} tensors of indices do not fit {len(shape)} dimensions"
+        raise MismatchError(message)
+    places = None if None in indices else broadcast(indices)
+    return result(call, None if places is None else (*places, *shape[len(indices) :]))
+
+
+def filling_places(call: Call) -> Type:
+    """There is a tensor of indices for each dimension."""
+    shape, indices = call.shape(), _indices(call)
+    if shape is not None and indices is not None and len(indices) != len(shape):
+        message = f"{len(indices)} tensors of indices do not fit {len(shape)} dimensions"
+        raise MismatchError(message)
+    return like_first(call)
+
+
+def _indices(call: Call) -> list[Shape | None] | None:
+    """The shapes of tensors of indices; None if they are no written tuple."""
+    match call.types[1]:
+        case TupleType(fields):
+            return [each.shape if isinstance(each, TensorType) else None for each in fields]
+        case _:
+            return None
 
 
 def meshing(call: Call) -> Type:

@@ -16,11 +16,22 @@ from collage_dsl.language.reasoning.values.differences import Difference
 from collage_dsl.language.reasoning.values.domain import Values, between, divided_by, hull, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.language.reasoning.values.knowing import count_elements, multiply
-from collage_dsl.rules.condition import Calculate, Constant, DimAt, Expression, Rank, Size, Value
+from collage_dsl.rules.condition import (
+    Calculate,
+    Constant,
+    DimAt,
+    Expression,
+    Has,
+    Rank,
+    Size,
+    Value,
+)
 
 _SCANS = frozenset({"cumprod", "cumsum"})
 """Operators whose result has the shape of the operand, if an axis is said."""
 
+
+_NOT_ONE = Values(excluded=frozenset({1}))
 
 _MOST_ADDED = 8
 """More lengths that are not known are not added."""
@@ -75,6 +86,9 @@ def _squeezed(called: Called, facts: Facts) -> None:
     """
     data, named = called.operands[0], asked_list(called, facts, "axis")
     ranks = [facts.of(Rank(name)).only() for name in (data, called.result)]
+    if is_none(called, facts, "axis"):
+        for at in facts.asked_axes((called.result,)):
+            facts.narrow(DimAt(called.result, at), _NOT_ONE)
     axes = range(ranks[0]) if named is None and isinstance(ranks[0], int) else named
     if axes is None:
         return
@@ -151,17 +165,18 @@ def _end(axes: Iterable[int]) -> Callable[[int], bool] | None:
     return None
 
 
-def _beside_axis(called: Called, facts: Facts) -> None:
-    """All dimensions are equal, except those along the axis."""
+def _beside_axis(called: Called, facts: Facts, name: str = "axis") -> None:
+    """All dimensions are equal, except those along the axes that the attribute `name` names."""
     first, *others = (*called.tensors(0), *called.results.values())
-    axis = asked_list(called, facts, "axis")
+    axis = asked_list(called, facts, name)
     for at in beside(facts, (first, *others), axis) if axis is not None else ():
         for name in others:
             facts.equal(DimAt(first, at), DimAt(name, at))
 
 
 def _scanned(called: Called, facts: Facts) -> None:
-    if called.attribute("axis") in facts.known:
+    has_axis = facts.of(Has(called.attribute("axis").name)).only()
+    if has_axis or 1 not in facts.of(Rank(called.result)):
         facts.same_shape(called.operands[0], called.result)
 
 
@@ -296,10 +311,20 @@ axis_relations = table(
     (REDUCTIONS, Relation("{op} gives one element, if there is no `axis`", again=_reduced_to_one)),
     ({"expand_dims"}, Relation("{op} adds dimensions of 1", again=_expanded)),
     ({"squeeze"}, Relation("{op} takes out dimensions of 1", again=_squeezed)),
-    (_SCANS, Relation("{op} keeps the shape", again=_scanned)),
     (
-        {"concat", "repeat", "split", "topk"},
+        _SCANS,
+        Relation("{op} keeps the shape along an `axis`, else gives rank 1", again=_scanned),
+    ),
+    (
+        {"ccl.scatter_from_worker0", "concat", "repeat", "split", "topk"},
         Relation("{op} keeps the dimensions beside the axis", again=_beside_axis),
+    ),
+    (
+        {"onnx.CenterCropPad"},
+        Relation(
+            "{op} keeps the dimensions that `axes` does not name",
+            again=partial(_beside_axis, name="axes"),
+        ),
     ),
     (
         {"split"},

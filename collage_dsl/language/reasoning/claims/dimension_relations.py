@@ -26,13 +26,14 @@ MOST_AXES = 8
 """Only this many dimensions of a value are looked at, from the last one on."""
 
 SAME_SIZE = frozenset(
-    {"expand_dims", "flatten", "nn.batch_flatten", "permute_dims", "reshape", "squeeze"}
+    {"cumprod", "cumsum", "expand_dims", "flatten", "nn.batch_flatten", "permute_dims", "reshape"}
+    | {"squeeze"}
 )
 """Operators that keep all elements."""
 
 
-_FIRST_KEEPS_SHAPE = frozenset({"nn.batch_norm", "nn.dropout"})
-"""Operators of whose results the first has the shape of the first operand."""
+_FIRST_KEEPS_SHAPE = frozenset({"nn.batch_norm", "nn.dropout", "to_vdevice"})
+"""Other operators whose first result has the shape of the first operand."""
 
 
 def dimension_relations(ops: tuple[str, ...]) -> Iterator[Relation]:

@@ -39,6 +39,8 @@ def _channels(called: Called, facts: Facts) -> None:
             facts.possible &= some * groups == all_channels
         else:
             facts.possible &= some > 0 and all_channels % some == 0
+            if facts.possible:
+                facts.narrow(called.attribute("groups"), one_of((all_channels // some,)))
     elif isinstance(some, int) or called.attribute("groups") in facts.known:
         equate(facts, taken, Calculate("*", called.attribute("groups"), per_group))
 
@@ -106,6 +108,15 @@ def _kept(letters: str) -> Callable[[Called, Facts], None]:
                 facts.equal(taken, given)
 
     return kept
+
+
+def _sampled(called: Called, facts: Facts) -> None:
+    """The result has the layout, the batch and the channels of the data."""
+    layout = _known(facts, called.attribute("layout"))
+    for letter in "NC":
+        if letter in layout:
+            at = layout.index(letter)
+            facts.equal(DimAt(called.result, at), DimAt(called.operands[0], at))
 
 
 def _adapted(called: Called, facts: Facts) -> None:
@@ -234,6 +245,10 @@ image_relations = table(
     ),
     (_CONVOLUTIONS | _TRANSPOSED, Relation("{op} keeps the batch", again=_kept("N"))),
     (_POOLS | _ADAPTIVE, Relation("{op} keeps the batch and the channels", again=_kept("NC"))),
+    (
+        {"image.grid_sample"},
+        Relation("{op} keeps the batch and the channels", again=_sampled),
+    ),
     (_ADAPTIVE, Relation("{op} gives what `output_size` says", again=_adapted)),
     (_CONVOLUTIONS, Relation(_SLIDES, again=_slid)),
     (_POOLS, Relation(_SLIDES, again=_slid)),

@@ -150,7 +150,7 @@ class _Part:
             name = str(unknown)
             choices = self.choices(name)
             if not 0 < len(choices) <= most:
-                yield _Inferred(None, tuple(call.agreed))
+                yield _Inferred(_by_rule(call), tuple(call.agreed))
             else:
                 for value in choices:
                     yield from self.ways({**assumed, name: value}, most // len(choices))
@@ -204,6 +204,14 @@ def _type(call: Call) -> Type:
             return other
         case _:
             return type_
+
+
+def _by_rule(call: Call) -> Type | None:
+    """What a rule of ours says where the definition in ONNX needs to know more; None if nothing."""
+    try:
+        return infer(call) if is_standard(call.op) else None
+    except UnknownAttributeError:
+        return None
 
 
 def _agreed_in_all(found: Sequence[_Inferred]) -> Iterator[tuple[Dim, Dim]]:

@@ -33,13 +33,14 @@ from collage_dsl.rules.pattern import (
 
 def taken_claims(called: Sequence[Called]) -> Iterator[Claim]:
     """
-    What a call takes is used by it, and by other calls that are of other operators. A tuple is used
-    by the projection to each of its fields that a call takes.
+    What a call takes is used by it, and by other calls that are of other operators; of the calls of
+    a path, the first uses what the path is from. A tuple is used by the projection to each of its
+    fields that a call takes.
     """
     users: dict[str, list[Called]] = {}
     for each in called:
         if not each.call.optional:
-            for name in dict.fromkeys(each.operands):
+            for name in dict.fromkeys(each.operands[:1] if each.is_path else each.operands):
                 others = users.setdefault(name, [])
                 if not others or all(_are_different(each, other) for other in others):
                     others.append(each)
@@ -55,7 +56,7 @@ def taken_claims(called: Sequence[Called]) -> Iterator[Claim]:
 def _taken_by(called: Called) -> Iterator[str]:
     """The tensors that a call takes wherever the pattern matches."""
     places = range(len(called.operands))
-    for at in places[:1] if called.call.optional else places:
+    for at in places[:1] if called.call.optional or called.is_path else places:
         yield from called.tensors(at)
 
 

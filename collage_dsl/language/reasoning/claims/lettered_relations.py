@@ -9,13 +9,15 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.language.inference.lettered import ANY, Lettered, letters_of
 from collage_dsl.language.inference.onnx_fused import LETTERED
 from collage_dsl.language.messages.findings import listed
+from collage_dsl.language.reasoning.claims.onnx_results import results_of_onnx
 from collage_dsl.language.reasoning.claims.relations import Relation
 from collage_dsl.language.reasoning.claims.required_calls import Called
 from collage_dsl.language.reasoning.values.domain import between, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.rules.condition import DimAt, Rank
 
-_BLOCKED = "com.microsoft.MatMulNBits"
+_STORED = frozenset(f"com.microsoft.{op}" for op in ("MatMulBnb4", "MatMulNBits"))
+"""Products with a matrix that is stored in another form, so that attributes say its shape."""
 
 
 def lettered_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
@@ -25,7 +27,7 @@ def lettered_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
         for letter in sorted(set(lettered.operands) - set("?*~. ")):
             if said := _says_equal(ops[0], lettered, letter):
                 yield Relation(said, again=partial(_equal, lettered, letter))
-    if ops == (_BLOCKED,):
+    if _STORED.issuperset(ops):
         yield Relation("{op} takes `K` columns and gives `N`", once=_columns)
 
 
@@ -77,13 +79,16 @@ def _equal(lettered: Lettered, letter: str, called: Called, facts: Facts) -> Non
 
 
 def _words(lettered: Lettered, called: Called) -> Iterator[tuple[str, str]]:
-    """Operands, and a single result, with their words, as far as it is known which they are."""
+    """Operands and results with their words, as far as it is known which they are."""
     words, results = lettered.operands.split(), lettered.results.split()
     placements = tuple(lettered.placements(len(called.operands)))
     known = list(zip(called.operands, zip(*placements, strict=True), strict=False))
     named = [(name, words[places[0]]) for name, places in known if len(set(places)) == 1]
     if len(results) == 1:
         named.append((called.result, results[0]))
+    else:
+        found = results_of_onnx(called)
+        named += [(name, results[at.start]) for name, at in found if len(at) == 1]
     yield from ((name, word.removeprefix("?")) for name, word in named if ANY not in word)
 
 

@@ -6,12 +6,13 @@ from itertools import pairwise
 
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language.messages.findings import listed
+from collage_dsl.language.reasoning.claims.list_values import is_none
 from collage_dsl.language.reasoning.claims.onnx_results import results_of_onnx
 from collage_dsl.language.reasoning.claims.relations import Relation
 from collage_dsl.language.reasoning.claims.required_calls import Called
 from collage_dsl.language.reasoning.values.domain import one_of
 from collage_dsl.language.reasoning.values.facts import Facts
-from collage_dsl.rules.condition import Dtype, Value
+from collage_dsl.rules.condition import Dtype, Has, Value
 
 DTYPES_BY_CODE: Mapping[Value, str] = {
     **dict(enumerate(("f32", "u8", "i8", "u16", "i16", "i32", "i64"), 1)),
@@ -21,8 +22,19 @@ DTYPES_BY_CODE: Mapping[Value, str] = {
 }
 """The dtypes by the numbers that ONNX has for them; those of texts and of complex ones lack."""
 
-_BY_CODE = {"onnx.BitCast": "to", "onnx.Cast": "to"}
+_BY_CODE = {
+    **dict.fromkeys(("onnx.BitCast", "onnx.Cast", "com.microsoft.DequantizeWithOrder"), "to"),
+    **{f"onnx.{sort}Window": "output_datatype" for sort in ("Blackman", "Hamming", "Hann")},
+    "onnx.MelWeightMatrix": "output_datatype",
+    "onnx.Multinomial": "dtype",
+    **{f"com.microsoft.{op}": "dtype" for op in ("DequantizeBFP", "GemmFloat8")},
+}
 """The attribute that says the dtype of the result as a number."""
+
+_BY_CODE_OR_FIRST = frozenset(
+    {f"onnx.{op}" for op in ("Bernoulli", "EyeLike", "RandomNormalLike", "RandomUniformLike")}
+)
+"""Operators whose result has the dtype of the first operand, unless `dtype` has a number."""
 
 _BY_SCALE = frozenset({"onnx.DequantizeLinear"})
 """Operators that give the dtype of their scale, unless `output_dtype` has a number."""
@@ -64,6 +76,9 @@ def onnx_dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
     if attribute := _BY_CODE.get(ops[0]):
         said = f"{{op}} gives the dtype whose number in ONNX is `{attribute}`"
         yield Relation(said, again=partial(_gives_by_code, attribute), asks="dtypes")
+    if ops[0] in _BY_CODE_OR_FIRST:
+        said = "{op} gives the dtype of what it takes, unless `dtype` says another one"
+        yield Relation(said, again=_gives_by_code_or_that_of_first, asks="dtypes")
     if ops[0] in _BY_SCALE:
         said = "{op} gives the dtype of its scale, unless `output_dtype` says another one"
         yield Relation(said, again=_gives_that_of_scale, asks="dtypes")
@@ -177,6 +192,13 @@ def _gives_by_code(attribute: str, called: Called, facts: Facts) -> None:
         facts.narrow(
             code, one_of(number for number, each in DTYPES_BY_CODE.items() if each == only)
         )
+
+
+def _gives_by_code_or_that_of_first(called: Called, facts: Facts) -> None:
+    if is_none(called, facts, "dtype"):
+        facts.equal(Dtype(called.result), Dtype(called.operands[0]))
+    elif facts.of(Has(called.attribute("dtype").name)).only() is True:
+        _gives_by_code("dtype", called, facts)
 
 
 def _gives_that_of_scale(called: Called, facts: Facts) -> None:

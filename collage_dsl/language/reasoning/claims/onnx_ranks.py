@@ -40,6 +40,7 @@ _RECURRENT = ("onnx.GRU", "onnx.LSTM", "onnx.RNN")
 TAKES_IN_ONNX: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     **dict.fromkeys(("onnx.MatMul", "onnx.MatMulInteger"), ((1, inf),) * 2),
     **dict.fromkeys(_RECURRENT, ((3, 3),) * 3),
+    "com.microsoft.BiasSplitGelu": ((3, 3), (1, 1)),
     **dict.fromkeys(("onnx.DepthToSpace", "onnx.SpaceToDepth"), ((4, 4),)),
 }
 """The least and the greatest rank of the first operands."""
@@ -64,7 +65,9 @@ SAME_RANK_IN_ONNX = frozenset(
     | {f"onnx.{op}" for op in ("ReverseSequence", "TfIdfVectorizer", "Trilu")}
     | {f"com.microsoft.Skip{sort}LayerNormalization" for sort in ("", "Simplified")}
     | {f"com.microsoft.{sort}Conv" for sort in ("Fused", "Nhwc", "NhwcFused")}
-    | {"com.microsoft.MatMulNBits"}
+    | {"com.microsoft.BiasSplitGelu", "com.microsoft.MatMulBnb4", "com.microsoft.MatMulNBits"}
+    | {f"com.microsoft.{op}" for op in ("GemmFastGelu", "GridSample")}
+    | {f"com.microsoft.QLinear{op}" for op in ("AveragePool", "Conv", "GlobalAveragePool")}
 )
 """Operators whose results have the rank of the first operand."""
 

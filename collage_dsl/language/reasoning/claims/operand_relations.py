@@ -1,15 +1,16 @@
 """How the shapes of the operands of one call go together."""
 
 from collections.abc import Callable
+from functools import partial
 from math import inf
 
-from collage_dsl.language.inference.einsum import OPEN, subscripts_of
+from collage_dsl.language.inference.einsum import OPEN, subscripts_for
 from collage_dsl.language.inference.shapes import MismatchError
 from collage_dsl.language.reasoning.claims.list_values import asked_list
 from collage_dsl.language.reasoning.claims.rank_differences import differ
 from collage_dsl.language.reasoning.claims.relations import Relation, table
 from collage_dsl.language.reasoning.claims.required_calls import Called
-from collage_dsl.language.reasoning.values.domain import between, one_of
+from collage_dsl.language.reasoning.values.domain import Number, between, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.rules.condition import DimAt, Rank
 
@@ -25,6 +26,13 @@ def _of_one_shape(*places: int) -> Callable[[Called, Facts], None]:
 
 def _same_rank(called: Called, facts: Facts) -> None:
     facts.equal(Rank(called.operands[0]), Rank(called.operands[1]))
+
+
+def _indexed(most: Number, called: Called, facts: Facts) -> None:
+    """There is a tensor of indices for each of the first dimensions, and `most` others."""
+    if called.operands[1] in called.names.tuples:
+        count = len(called.tensors(1))
+        facts.narrow(Rank(called.operands[0]), between(count, count + most))
 
 
 def _reversed(called: Called, facts: Facts) -> None:
@@ -75,6 +83,9 @@ def _of_regions(called: Called, facts: Facts) -> None:
 def _on_grid(called: Called, facts: Facts) -> None:
     """There is a row for each axis of the size, with a column more than there are rows."""
     matrices, size = called.operands
+    facts.narrow(Rank(called.result), between(3, inf))
+    for axis in range(2):
+        facts.equal(DimAt(called.result, axis), DimAt(matrices, axis))
     axes = facts.of(Rank(size)).only()
     if isinstance(axes, int):
         facts.narrow(DimAt(matrices, 1), one_of((axes,)))
@@ -87,17 +98,16 @@ def _by_subscripts(called: Called, facts: Facts) -> None:
     text = facts.of(called.attribute("subscripts")).only()
     if not isinstance(text, str):
         return
+    parts = called.tensors(0) if called.operands[0] in called.names.tuples else None
     try:
-        subscripts = subscripts_of(text)
-    except MismatchError:
+        subscripts = subscripts_for(text, None if parts is None else len(parts))
+    except MismatchError as problem:
         facts.possible = False
+        facts.mismatch = f"in `einsum`, {problem}"
         return
     named = [(called.result, subscripts.result)]
-    if called.operands[0] in called.names.tuples:
-        parts = called.tensors(0)
-        facts.possible &= len(parts) == len(subscripts.operands)
-        named += zip(parts, subscripts.operands, strict=False)
-    for name, letters in named if facts.possible else ():
+    named += zip(parts or (), subscripts.operands, strict=False)
+    for name, letters in named:
         least = len(letters.replace(OPEN, ""))
         facts.narrow(Rank(name), between(least, inf if OPEN in letters else least))
 
@@ -115,6 +125,14 @@ operand_relations = table(
     (
         {"gather_elements", "scatter_elements"},
         Relation("{op} takes indices of the rank of the data", once=_same_rank),
+    ),
+    (
+        {"index_tensor"},
+        Relation("{op} takes indices of the first dimensions", once=partial(_indexed, inf)),
+    ),
+    (
+        {"index_put"},
+        Relation("{op} takes indices of each dimension", once=partial(_indexed, 0)),
     ),
     (
         {"reverse_sequence"},

@@ -36,8 +36,11 @@ def path_claims(paths: Sequence[Called], *, of_operators: bool) -> Iterator[Clai
     for path in paths:
         ops = path.call.ops
         if path.call.kinds:
-            if of_operators and not ops and path.call.kinds == (Kind.ELEMENTWISE,):
+            kinds = set(path.call.kinds) if of_operators and not ops else {Kind.OPAQUE}
+            if kinds == {Kind.ELEMENTWISE}:
                 yield Claim(_RANK, path)
+            elif kinds <= {Kind.ELEMENTWISE, Kind.REDUCE}:
+                yield Claim(_NO_HIGHER, path)
         elif all(map(_keeps, ops)):
             yield Claim(_SHAPE, path)
         elif all(_keeps(op) or broadcasts(op) for op in ops):

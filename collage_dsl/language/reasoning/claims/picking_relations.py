@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import inf
 
-from collage_dsl.language.reasoning.claims.axis_relations import at_least
+from collage_dsl.language.reasoning.claims.axis_relations import at_least, beside
 from collage_dsl.language.reasoning.claims.dimension_relations import MOST_AXES
 from collage_dsl.language.reasoning.claims.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.claims.relations import Relation, table
@@ -11,6 +11,7 @@ from collage_dsl.language.reasoning.claims.required_calls import Called
 from collage_dsl.language.reasoning.values.assuming import equate
 from collage_dsl.language.reasoning.values.domain import between, divided_by, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
+from collage_dsl.language.reasoning.values.knowing import multiply
 from collage_dsl.rules.condition import Calculate, Constant, DimAt, Rank, Size
 
 
@@ -44,7 +45,7 @@ def _around(axis: int, rank: int | None) -> tuple[int | None, int | None]:
     return (axis, None) if axis >= 0 else (None, -1 - axis)
 
 
-def _gathered(called: Called, facts: Facts) -> None:
+def _like_second(called: Called, facts: Facts) -> None:
     facts.same_shape(called.operands[1], called.result)
 
 
@@ -75,6 +76,24 @@ def _repeated(called: Called, facts: Facts) -> None:
 def _multiplied(facts: Facts, called: Called, axis: int, count: int) -> None:
     product = Calculate("*", DimAt(called.operands[0], axis), Constant(count))
     equate(facts, DimAt(called.result, axis), product)
+
+
+def _gathered_from_workers(called: Called, facts: Facts) -> None:
+    """The first dimension is that of all workers together."""
+    multiply(facts, called.result, called.operands[0])
+    if count := asked_list(called, facts, "num_workers"):
+        _multiplied(facts, called, 0, count[0])
+    for at in beside(facts, (called.result, called.operands[0]), (0,)):
+        facts.equal(DimAt(called.result, at), DimAt(called.operands[0], at))
+
+
+def _scattered_to_workers(called: Called, facts: Facts) -> None:
+    """Each worker has an equal part along the axis."""
+    multiply(facts, called.operands[0], called.result)
+    count, axis = (asked_list(called, facts, name) for name in ("num_workers", "axis"))
+    if count is not None and axis is not None:
+        whole, part = DimAt(called.operands[0], axis[0]), DimAt(called.result, axis[0])
+        equate(facts, whole, Calculate("*", part, Constant(count[0])))
 
 
 def _tiled(called: Called, facts: Facts) -> None:
@@ -129,10 +148,17 @@ def _shuffled(called: Called, facts: Facts) -> None:
     equate(facts, DimAt(called.operands[0], -3), left)
 
 
+_DIFFERENTIATED = ("avg_pool2d", "max_pool2d", "nll_loss", "take")
+"""Operators of which Relax has the gradient."""
+
 picking_relations = table(
     (
         {"gather_elements", "onnx.GatherElements"},
-        Relation("{op} gives the shape of the indices", once=_gathered),
+        Relation("{op} gives the shape of the indices", once=_like_second),
+    ),
+    (
+        frozenset(f"grad.{op}_backward" for op in _DIFFERENTIATED),
+        Relation("{op} gives the shape of what the operator took", once=_like_second),
     ),
     ({"meshgrid"}, Relation("{op} gives a dimension for each vector that it takes", once=_meshed)),
     (
@@ -147,6 +173,14 @@ picking_relations = table(
             "{op} keeps the dimensions of the indices, and those of the data beside the axis",
             again=_taken,
         ),
+    ),
+    (
+        {"ccl.allgather"},
+        Relation("{op} gives the tensors of all workers together", again=_gathered_from_workers),
+    ),
+    (
+        {"ccl.scatter_from_worker0"},
+        Relation("{op} gives each worker an equal part", again=_scattered_to_workers),
     ),
     ({"repeat"}, Relation("{op} repeats each element along the axis", again=_repeated)),
     ({"tile"}, Relation("{op} repeats the last dimensions as `repeats` says", again=_tiled)),

@@ -44,6 +44,7 @@ _FIXED: Mapping[str, int] = {
     "nn.attention_bias": 4,
     "nn.batch_flatten": 2,
     "nn.cross_entropy_with_logits": 0,
+    "multinomial_from_uniform": 2,
     "nonzero": 2,
     "outer": 2,
     "size": 0,
@@ -69,6 +70,7 @@ _TAKES: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     "gather_elements": ((1, inf),) * 2,
     "gather_nd": ((0, inf), (1, inf)),
     "image.affine_grid": ((3, 3),),
+    "multinomial_from_uniform": ((2, 2),) * 3,
     "nn.attention": ((4, 4),) * 3,
     "nn.attention_bias": ((4, 4),) * 4,
     "nn.batch_flatten": ((2, inf),),
@@ -91,7 +93,8 @@ _BY_CHANNEL = frozenset({"nn.batch_norm", "nn.group_norm", "nn.instance_norm"})
 """Operators whose weights are lists, with one number for each channel."""
 
 _SAME_RANK = frozenset(
-    {"concat", "dynamic_strided_slice", "gather_elements", "nn.pad", "nn.pixel_shuffle"}
+    {"ccl.allgather", "ccl.scatter_from_worker0"}
+    | {"concat", "dynamic_strided_slice", "gather_elements", "nn.pad", "nn.pixel_shuffle"}
     | {"permute_dims", "split", "strided_slice", "topk"}
     | SAME_RANK_IN_ONNX
 )
@@ -168,8 +171,8 @@ def _same_rank_along_axis(called: Called, facts: Facts) -> None:
         facts.narrow(has_axis, FALSE)
         facts.narrow(result, one_of((1,)))
     else:
-        least, most = facts.of(Rank(called.operands[0])).bounds()
-        facts.narrow(Rank(called.result), between(min(least, 1), max(most, 1)))
+        _, most = facts.of(Rank(called.operands[0])).bounds()
+        facts.narrow(Rank(called.result), between(1, max(most, 1)))
 
 
 def _listed_without_axis(called: Called, facts: Facts) -> None:
@@ -300,7 +303,8 @@ _table = table(
         _again("{op} takes data of rank 1, if there is no `axis`", _listed_without_axis),
     ),
     (
-        {"broadcast_to", "onnx.Expand", "onnx.Unsqueeze", "tile"},
+        {"broadcast_to", "com.microsoft.QLinearAdd", "com.microsoft.QLinearMul", "onnx.Expand"}
+        | {"onnx.Unsqueeze", "tile"},
         _again("{op} gives a value of the same rank or a higher one", no_lower),
     ),
     ({"one_hot", "onnx.OneHot", "stack"}, _again("{op} adds a dimension", _one_more)),

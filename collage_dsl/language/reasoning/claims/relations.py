@@ -122,12 +122,19 @@ _OTHER_SHAPE = frozenset(
 """Elementwise and broadcast operators whose result does not have the shape of the operands."""
 
 _LIKE_FIRST = frozenset(
-    {"argsort", "bucketize", "ewise_fma", "flip", "index_put", "nn.group_norm"}
+    {"argsort", "bucketize", "ewise_fma", "flip", "full_like", "index_put", "nn.group_norm"}
     | {"nn.instance_norm", "nn.layer_norm", "nn.log_softmax", "nn.prelu", "nn.rms_norm"}
     | {"nn.softmax", "quantize", "dequantize", "reverse_sequence", "scatter_elements", "scatter_nd"}
-    | {"slice_scatter", "sort"}
-    | {"onnx.BatchNormalization", "onnx.GroupNormalization", "onnx.RotaryEmbedding"}
+    | {"slice_scatter", "sort", "hint_on_device", "wrap_param"}
+    | {"ccl.allreduce", "ccl.broadcast_from_worker0"}
+    | {f"grad.{op}" for op in ("end_checkpoint", "no_grad", "start_checkpoint")}
+    | {f"onnx.{sort}Normalization" for sort in ("Batch", "Group", "MeanVariance")}
+    | {f"onnx.{op}" for op in ("BitCast", "Cast", "Dropout", "Identity", "ReverseSequence")}
+    | {"onnx.EyeLike", "onnx.RotaryEmbedding", "onnx.Trilu"}
     | {f"com.microsoft.{sort}Gelu" for sort in ("", "Bias", "Fast", "Quick")}
+    | {f"com.microsoft.QLinear{sort}" for sort in ("LeakyRelu", "Sigmoid", "Softmax")}
+    | {f"com.microsoft.{sort}Linear" for sort in ("Dequantize", "Quantize")}
+    | {"com.microsoft.BiasSoftmax", "com.microsoft.Trilu"}
     | {"com.microsoft.GroupNorm", "com.microsoft.Inverse", "com.microsoft.RotaryEmbedding"}
 )
 """Other operators whose first result has the shape of the first operand."""

@@ -32,8 +32,12 @@ def _within_rank(called: Called, facts: Facts) -> None:
     data, axes, *_ = called.operands
     for at in facts.asked_axes(called.operands[4:]):
         facts.narrow(DimAt(called.operands[4], at), Values(excluded=frozenset({0})))
-    length, (_, rank) = facts.of(Rank(axes)).only(), facts.of(Rank(data)).bounds()
+    length, (least, rank) = facts.of(Rank(axes)).only(), facts.of(Rank(data)).bounds()
     for at in range(length) if isinstance(length, int) else ():
+        axis = facts.of(DimAt(axes, at)).only()
+        if isinstance(axis, int) and not -rank <= axis < rank and least == rank:
+            said = f"what `{called.call.ops[0]}` takes has rank {rank}"
+            facts.mismatch = f"{said}, so it has no axis {axis}"
         facts.narrow(DimAt(axes, at), between(-rank, rank - 1))
         low, high = facts.of(DimAt(axes, at)).bounds()
         facts.narrow(Rank(data), between(max(low + 1, -high), inf))
@@ -58,7 +62,12 @@ def _cut(called: Called, facts: Facts) -> None:
     if begins is not None and ends is None and steps is not None:
         for at, (axis, begin, step) in enumerate(zip(named, begins, steps, strict=False)):
             _cut_to(called, facts, axis, DimAt(called.operands[3], at), begin, step)
-    if begins is None or ends is None or steps is None:
+    if begins is None or ends is None:
+        return
+    if steps is None:
+        for axis, begin, end in zip(named, begins, ends, strict=False):
+            if (begin < 0) == (end < 0):
+                facts.narrow(DimAt(called.result, axis), between(0, abs(end - begin)))
         return
     for axis, begin, end, step in zip(named, begins, ends, steps, strict=False):
         _cut_along(called, facts, axis, (begin, end, step))

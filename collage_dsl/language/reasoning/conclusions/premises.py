@@ -22,6 +22,7 @@ from collage_dsl.language.reasoning.claims.lettered_relations import lettered_re
 from collage_dsl.language.reasoning.claims.list_relations import list_relations, lists_of
 from collage_dsl.language.reasoning.claims.named_axes import named_axes
 from collage_dsl.language.reasoning.claims.onnx_dtypes import onnx_dtype_relations
+from collage_dsl.language.reasoning.claims.onnx_images import onnx_image_relations
 from collage_dsl.language.reasoning.claims.onnx_rank_relations import onnx_rank_relations
 from collage_dsl.language.reasoning.claims.onnx_ranks import (
     rank_relations_of_lists,
@@ -93,6 +94,7 @@ ALL_RELATIONS = (
     *(layout_relations, operand_relations, dimension_relations, axis_relations),
     *(picking_relations, image_relations, list_relations, slice_relations),
     *(rank_relations_of_results, rank_relations_of_lists, onnx_rank_relations),
+    onnx_image_relations,
 )
 """
 What operators say of their calls. What they say first is shown first, and what they say last is
@@ -143,8 +145,9 @@ def premises_in(
     calls = found[:MOST_CALLS]
     flat = names.flat[:MOST_CALLS]
     said = [claim for call in (*calls, *flat) for claim in claims(call, ALL_RELATIONS)]
-    said += path_claims(names.paths[:MOST_CALLS], of_operators=of_operators)
-    said += [*number_claims(calls), *total_claims(flat), *taken_claims(calls)]
+    paths = names.paths[:MOST_CALLS]
+    said += path_claims(paths, of_operators=of_operators)
+    said += [*number_claims(calls), *total_claims(flat), *taken_claims((*calls, *paths))]
     if not whole.count:
         said += use_claims(pattern, calls)
     conditions = islice(_conditions(whole, calls, names, implied), MOST_CONDITIONS)

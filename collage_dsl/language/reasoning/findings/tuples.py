@@ -102,7 +102,7 @@ class _Checker:
                     self.mismatch(takes, Tensor(), one, place, written, certain=certain)
                     self.operand(one, place, certain=certain)
             case FieldOf(inner, index), ast.FieldOf(of):
-                self.field(self.sorts.of(inner), index, written, certain=certain)
+                self.field(inner, index, written, certain=certain)
                 self.result(self.sorts.most_results(inner), index, written, certain=certain)
                 self.field_of_kind(inner, index, written)
                 self.forms(Tuple(), inner, of)
@@ -226,18 +226,23 @@ class _Checker:
 
     def field_of_kind(self, of: Operand, index: int, written: ast.FieldOf) -> None:
         """Report a field of a call by kind, where no operator of the kind gives a tuple."""
-        values = self.sorts.pattern.values
-        call = values.get(of.name) if isinstance(of, Reference) else of
+        call = self.called(of)
         if isinstance(call, Call) and gives_no_tuple(call):
             kinds = listed(map(str, call.kinds), "or")
             message = f"no operator of the kind {kinds} gives a tuple, which has a field {index}"
             self.report("W0314", written.span, message, f"remove `.{index}`", certain=False)
 
-    def field(self, of: Sort, index: int, written: ast.FieldOf, *, certain: bool) -> None:
-        text = quoted(written.of.span)
+    def called(self, of: Operand) -> Operand | None:
+        """What a name stands for, or `of`."""
+        return self.sorts.pattern.values.get(of.name) if isinstance(of, Reference) else of
+
+    def field(self, operand: Operand, index: int, written: ast.FieldOf, *, certain: bool) -> None:
+        text, of = quoted(written.of.span), self.sorts.of(operand)
         if isinstance(of, Tensor | Shape):
             message = f"{text} is {of}, which has no field {index}"
-            hint = f"remove `.{index}`"
+            call = self.called(operand)
+            several = _GIVE_SEVERAL.get(call.ops[0]) if isinstance(call, Call) and call.ops else ""
+            hint = several if several and index else f"remove `.{index}`"
             self.report("E0312", written.span, message, hint, certain=certain)
         elif isinstance(of, Tuple) and of.most is not None and index >= of.most:
             message = f"{text} is a tuple of at most {of.most} and has no field {index}"
@@ -282,6 +287,13 @@ class _Checker:
                     hint = f"name a tensor of it, `t = {name}.0;`, and ask about `t`"
                     hint = hint if isinstance(sort, Tuple) else ""
                     self.findings.error("E0302", where.span, message, hint)
+
+
+_GIVE_SEVERAL = {
+    "median": "with one number in `axis`, it gives the places too",
+    "topk": 'with `ret_type == "both"`, it gives the places too',
+}
+"""How to get the second result of operators whose attributes say how many they give."""
 
 
 def _differ(needed: Sort, given: Sort) -> bool:

@@ -82,6 +82,8 @@ def check_count(
         hint = f"attributes stand in brackets: `{attributes}`"
     elif names and who == "the pattern":
         hint = _written(operator, given, names)
+    elif operator.takes == ("tuple",):
+        hint = f"it takes a tuple: write `t = (a, b);` and then `{operator.name}(t)`"
     elif names:
         hint = f"it takes {listed(names, 'and')}"
     findings.error("E0203", span, message, hint)

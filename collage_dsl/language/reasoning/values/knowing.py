@@ -114,7 +114,8 @@ def _multiply(facts: Facts, name: str, dims: Sequence[DimAt]) -> None:
 def multiply(facts: Facts, whole: str, part: str) -> None:
     """Add that `whole` has a multiple of the elements of `part`, if both are asked or known."""
     size = Size(part)
-    is_asked = size in facts.known or facts.first(size) in facts.values
+    is_known = size in facts.known
+    is_asked = is_known or facts.first(size) in facts.values
     if facts.possible and (is_asked or facts.of(Rank(part)).only() is not None):
         count_elements(facts, part)
         known = facts.of(size)
@@ -123,6 +124,9 @@ def multiply(facts: Facts, whole: str, part: str) -> None:
         if by > 1 and facts.possible:
             count_elements(facts, whole)
             facts.narrow(Size(whole), divided_by(by, 0))
+    is_compared = is_known and facts.possible and Size(whole) in facts.known
+    if is_compared and 0 not in facts.of(Size(whole)):
+        facts.differ(Difference(facts.first(Size(whole)), ">=", facts.first(size), 0))
 
 
 def _numbers(facts: Facts, dims: Sequence[DimAt]) -> Iterator[int]:
