@@ -103,6 +103,18 @@ def _more() -> Iterator[NodeCase]:
             yield _case(op, [x, whole, _f(6)], {"dilations": twice, **more})
             yield _case(op, [x, whole], {"kernel_shape": windows, **more})
             yield _case(op, [x, depthwise, _f(8)], {"group": 4, "strides": twice, **more})
+    x, scale, zero, bias = _u(1, 4, 9, 9), np.float32(0.5), np.uint8(3), np.int32([7] * 8)
+    for weight, attrs in (
+        (_u(8, 4, 3, 3), {"pads": [1] * 4}),
+        (_u(8, 4, 3, 3), {"dilations": [2, 2], "kernel_shape": [3, 3]}),
+        (_u(8, 1, 3, 3), {"group": 4, "strides": [2, 2], "auto_pad": "SAME_UPPER"}),
+    ):
+        quantized = [x, scale, zero, weight, scale, zero, scale, zero]
+        for given in (quantized, [*quantized, bias]):
+            yield _case("onnx.QLinearConv", [*map(np.asarray, given)], attrs)
+        for count in (2, 3, 4):
+            taken = [x, weight, zero, zero][:count]
+            yield _case("onnx.ConvInteger", [*map(np.asarray, taken)], attrs)
     for heads in (1, 4):
         qkv, one = [_f(2, 3, 8)] * 3, [_f(2, 3, 8), _f(8, 24), _f(24)]
         yield _case("onnx.Attention", qkv, {"q_num_heads": heads, "kv_num_heads": heads}, 23)
@@ -112,6 +124,10 @@ def _more() -> Iterator[NodeCase]:
 
 def _f(*shape: int) -> Any:
     return np.linspace(-1, 1, math.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def _u(*shape: int) -> Any:
+    return (np.arange(math.prod(shape)) % 251).astype(np.uint8).reshape(shape)
 
 
 def _case(op: str, operands: Sequence[Any], attrs: Row, opset: int = _OPSET) -> NodeCase:

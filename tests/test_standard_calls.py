@@ -81,9 +81,6 @@ MISTAKES = {
     "p(x) { y = onnx.RoiAlign(x, _, _) [output_height == 7]; where dim(y, 2) == 9; yield y; }": (
         "`dim(y, 2)` is `7`"
     ),
-    "p(x: [_, 64, _, _]) { y = onnx.LpPool(x); where dim(y, 1) == 32; yield y; }": (
-        "`dim(y, 1)` is `64`"
-    ),
 }
 
 

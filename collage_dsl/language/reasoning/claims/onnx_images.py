@@ -82,7 +82,7 @@ def _reduced(called: Called, facts: Facts) -> None:
     """All dimensions after the channels are 1; those at the end are if there are three or more."""
     least, _ = facts.of(Rank(called.result)).bounds()
     for axis in facts.asked_axes((called.result,)):
-        if axis >= 2 or -axis <= least - 2:
+        if axis >= 2 or (axis < 0 and -axis <= least - 2):
             facts.narrow(DimAt(called.result, axis), one_of((1,)))
 
 
