@@ -1,5 +1,6 @@
 """`collage lsp`: run the language server for an editor."""
 
+import gc
 from pathlib import Path
 
 from collage_dsl.cli.config import Configs
@@ -21,6 +22,9 @@ def serve() -> int:
         message = f"this command needs {missing.name}, which is not installed; {advice}"
         raise CommandError(message) from None
     server = make_server(_settings)
+    # What is loaded by now stays: to search it for cycles again and again would hold up answers.
+    gc.collect()
+    gc.freeze()
     server.start_io()
     return WRONG if server.is_broken_off else 0
 
