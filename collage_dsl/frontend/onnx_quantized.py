@@ -21,17 +21,15 @@ _BYTES = ("int8", "uint8")
 def _convolution(parts: Parts) -> Nodes | None:
     attrs = {n: v for n, v in parts.attrs.items() if n != "channels_last"}
     x, weight = _floats(parts, 0), _floats(parts, 3, axis=0)
-    is_last = parts.attrs.get("channels_last")
-    if is_last or x is None or weight is None or not _may_follow(parts, 6):
+    if x is None or weight is None or parts.attrs.get("channels_last"):
         return None
-    bias = _sum_of_bytes(parts, 8, (1, 4))
-    return _quantized(parts, parts.emit("Conv", x, weight, *bias, **attrs), 6)
+    return _quantized(parts, parts.emit("Conv", x, weight, *_bias(parts, 8), **attrs), 6)
 
 
 def _product(parts: Parts) -> Nodes | None:
     ranks = len(parts.sizes(0)), len(parts.sizes(3))
     x, y = _floats(parts, 0, axis=ranks[0] - 2), _floats(parts, 3, axis=ranks[1] - 1)
-    if x is None or y is None or not _may_follow(parts, 6):
+    if x is None or y is None:
         return None
     return _quantized(parts, parts.emit("MatMul", x, y), 6)
 
@@ -39,26 +37,23 @@ def _product(parts: Parts) -> Nodes | None:
 def _gemm(parts: Parts) -> Nodes | None:
     """A `Gemm`, whose result is a float if it has no scale."""
     x, weight = _floats(parts, 0), _floats(parts, 3, axis=0 if parts.attrs.get("transB") else 1)
-    is_float = not parts.operand(7)
-    if x is None or weight is None or not (is_float or _may_follow(parts, 7)):
+    if x is None or weight is None:
         return None
-    bias, alpha = _sum_of_bytes(parts, 6, (1, 4)), parts.attrs.get("alpha", 1.0)
-    made = parts.emit("Gemm", x, weight, *bias, **{**parts.attrs, "beta": alpha})
-    return parts.result(made) if is_float else _quantized(parts, made, 7)
+    attrs = {**parts.attrs, "beta": parts.attrs.get("alpha", 1.0)}
+    made = parts.emit("Gemm", x, weight, *_bias(parts, 6), **attrs)
+    return _quantized(parts, made, 7) if parts.operand(7) else parts.result(made)
 
 
 def _binary(op: str, parts: Parts) -> Nodes | None:
     x, y = _floats(parts, 0), _floats(parts, 3)
-    if x is None or y is None or not _may_follow(parts, 6):
+    if x is None or y is None:
         return None
     return _quantized(parts, parts.emit(op, x, y), 6)
 
 
 def _unary(op: str, parts: Parts, **attrs: Any) -> Nodes | None:
     x = _floats(parts, 0)
-    if x is None or not _may_follow(parts, 3):
-        return None
-    return _quantized(parts, parts.emit(op, x, **attrs), 3)
+    return None if x is None else _quantized(parts, parts.emit(op, x, **attrs), 3)
 
 
 def _pool(op: str, parts: Parts) -> Nodes | None:
@@ -78,14 +73,14 @@ def _softmax(parts: Parts) -> Nodes | None:
 def _concatenation(parts: Parts) -> Nodes | None:
     found = [_floats(parts, place) for place in range(2, len(parts.node.input), 3)]
     floats = [each for each in found if each is not None]
-    if len(floats) < len(found) or not _may_follow(parts, 0):
+    if len(floats) < len(found):
         return None
     return _quantized(parts, parts.emit("Concat", *floats, axis=parts.attrs["axis"]), 0)
 
 
 def _where(parts: Parts) -> Nodes | None:
     x, y = _floats(parts, 1), _floats(parts, 4)
-    if x is None or y is None or not _may_follow(parts, 7):
+    if x is None or y is None:
         return None
     return _quantized(parts, parts.emit("Where", parts.operand(0), x, y), 7)
 
@@ -98,36 +93,36 @@ def _floats(parts: Parts, place: int, axis: int | None = None) -> str | None:
     x, scale, zero = (parts.operand(place + more) for more in range(3))
     if not x or not scale or parts.values.dtype(x) not in _BYTES:
         return None
-    counts = [len(parts.sizes(place + 1)), *([len(parts.sizes(place + 2))] if zero else [])]
-    if all(_is_one(parts, place + more) for more in range(1, len(counts) + 1)):
-        of_all = [_scalar(parts, place + more) for more in range(1, len(counts) + 1)]
-        return parts.emit("DequantizeLinear", x, *of_all)
-    if axis is None or axis < 0 or {*counts} != {1}:
+    given = [place + 1, *([place + 2] if zero else [])]
+    if all(_is_one(parts, each) for each in given):
+        return parts.emit("DequantizeLinear", x, *(_scalar(parts, each) for each in given))
+    if axis is None or axis < 0 or any(len(parts.sizes(each)) != 1 for each in given):
         return None
     # The operator of the standard has an axis from set 13 on.
-    along = [scale, *filter(None, [zero])]
-    return parts.emit("DequantizeLinear", x, *along, axis=axis, domain=MICROSOFT)
+    names = map(parts.operand, given)
+    return parts.emit("DequantizeLinear", x, *names, axis=axis, domain=MICROSOFT)
 
 
-def _sum_of_bytes(parts: Parts, place: int, scales: tuple[int, int]) -> list[str]:
-    """An int32 operand, if there is one, in the scale of a product."""
+def _bias(parts: Parts, place: int) -> list[str]:
+    """An int32 operand, if there is one, in the scale of the product of the operands 0 and 3."""
     if not (bias := parts.operand(place)):
         return []
     one, other = (
-        _scalar(parts, each) if _is_one(parts, each) else parts.operand(each) for each in scales
+        _scalar(parts, each) if _is_one(parts, each) else parts.operand(each) for each in (1, 4)
     )
     floats = parts.emit("Cast", bias, to=onnx.TensorProto.FLOAT)
     return [parts.emit("Mul", floats, parts.emit("Mul", one, other))]
 
 
-def _may_follow(parts: Parts, place: int) -> bool:
-    """Whether the scale at `place`, and the zero point after it, are those of a whole result."""
-    return _is_one(parts, place) and (not parts.operand(place + 1) or _is_one(parts, place + 1))
-
-
-def _quantized(parts: Parts, floats: str, place: int) -> Nodes:
-    """The nodes, whose result is `floats` in the scale and with the zero point at `place`."""
-    if parts.operand(place + 1):
+def _quantized(parts: Parts, floats: str, place: int) -> Nodes | None:
+    """
+    The nodes, whose result is `floats` in the scale and with the zero point at `place`; None where
+    there are several.
+    """
+    has_zero = bool(parts.operand(place + 1))
+    if not _is_one(parts, place) or (has_zero and not _is_one(parts, place + 1)):
+        return None
+    if has_zero:
         zero = _scalar(parts, place + 1)
     else:
         zero = parts.constant(0, parts.values.dtype(parts.operand(0)))

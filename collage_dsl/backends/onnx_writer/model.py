@@ -11,6 +11,13 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from collage_dsl.backends.onnx_writer.call import Call, Unsupported, Value, element_type
+from collage_dsl.backends.onnx_writer.integers import (
+    INTEGER_OPERATORS,
+    Factor,
+    factors_in,
+    unread,
+    zero_as,
+)
 from collage_dsl.backends.onnx_writer.kept import (
     KeptNode,
     OperatorSetError,
@@ -21,7 +28,6 @@ from collage_dsl.backends.onnx_writer.kept import (
     operator_sets,
 )
 from collage_dsl.backends.onnx_writer.table import OPERATORS
-from collage_dsl.backends.onnx_writer.whole import WHOLE, Factor, factors_in, unread, zero_as
 from collage_dsl.graph import Dim, Form, Graph, Node, OpSet, TensorType, TupleType, Type
 from collage_dsl.graph.sizes import UNKNOWN, computed
 
@@ -162,7 +168,7 @@ class _Writer:
         """A product of bytes, with their zero points as the third and fourth operand."""
         call = self._call_of(node, [each.value for each in factors])
         zeros = tuple(map(self._zero, factors))
-        return WHOLE[node.op](replace(call, operands=(*call.operands, *zeros)))
+        return INTEGER_OPERATORS[node.op](replace(call, operands=(*call.operands, *zeros)))
 
     def _zero(self, factor: Factor) -> Value:
         if factor.zero is None:

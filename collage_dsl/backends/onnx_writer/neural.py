@@ -8,7 +8,7 @@ import numpy as np
 
 from collage_dsl.backends.onnx_writer.call import Call, Value, Write
 
-_SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
+SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
 # ---- Convolution and pooling ----
 
@@ -23,7 +23,7 @@ def _arranged(call: Call, value: str, layout: str, wanted: str) -> str:
 
 def _on_images(call: Call, dims: int, layout: str, write: Callable[[str], str]) -> str:
     """Apply `write` to the first operand in channels-first layout, and restore the layout."""
-    usual = "NC" + _SPATIAL[dims]
+    usual = "NC" + SPATIAL[dims]
     given = call.attr(layout) or usual
     result = write(_arranged(call, call.tensor(), given, usual))
     return _arranged(call, result, usual, call.attr("out_layout") or given)
@@ -33,7 +33,7 @@ def _convolution(op: str, kernel: str, dims: int) -> Write:
     def write(call: Call) -> str:
         dtype = call.type().dtype
         call.require("float" in dtype, f"there is no {op} of {dtype}")
-        given, usual = call.attr("kernel_layout"), kernel + _SPATIAL[dims]
+        given, usual = call.attr("kernel_layout"), kernel + SPATIAL[dims]
         weight = _arranged(call, call.tensor(1), given or usual, usual)
         attrs = {**_window(call), "group": call.attr("groups")}
         attrs["output_padding"] = call.attr("output_padding")
@@ -45,9 +45,14 @@ def _convolution(op: str, kernel: str, dims: int) -> Write:
 
 
 def _window(call: Call) -> dict[str, Any]:
-    """The ONNX attributes that say how a window moves over an image."""
+    """The same as `movement`, where the result has the dtype of the image."""
     same = call.type().dtype == call.result_dtype
     call.require(same, f"the result is {call.result_dtype} where the data is {call.type().dtype}")
+    return movement(call)
+
+
+def movement(call: Call) -> dict[str, Any]:
+    """The ONNX attributes that say how a window moves over an image."""
     return {
         "strides": call.attr("strides"),
         "dilations": call.attr("dilation"),
@@ -81,9 +86,9 @@ def _require_same_ceiling(call: Call, dims: int) -> None:
 
 def _sizes(call: Call, dims: int) -> tuple[int, ...]:
     """The spatial dimensions of a pooling's operand."""
-    layout = call.attr("layout") or "NC" + _SPATIAL[dims]
+    layout = call.attr("layout") or "NC" + SPATIAL[dims]
     call.require(len(layout) == call.rank(), f"the layout is {layout}")
-    return tuple(call.dim(layout.index(axis)) for axis in _SPATIAL[dims])
+    return tuple(call.dim(layout.index(axis)) for axis in SPATIAL[dims])
 
 
 def _adaptive_average(dims: int) -> Write:
@@ -307,11 +312,11 @@ def _attention(call: Call) -> str:
 
 
 OPERATORS: Mapping[str, Write] = {
-    **{f"nn.conv{n}d": _convolution("Conv", "OI", n) for n in _SPATIAL},
-    **{f"nn.conv{n}d_transpose": _convolution("ConvTranspose", "IO", n) for n in _SPATIAL},
-    **{f"nn.max_pool{n}d": _pool("MaxPool", n) for n in _SPATIAL},
-    **{f"nn.avg_pool{n}d": _pool("AveragePool", n) for n in _SPATIAL},
-    **{f"nn.adaptive_avg_pool{n}d": _adaptive_average(n) for n in _SPATIAL},
+    **{f"nn.conv{n}d": _convolution("Conv", "OI", n) for n in SPATIAL},
+    **{f"nn.conv{n}d_transpose": _convolution("ConvTranspose", "IO", n) for n in SPATIAL},
+    **{f"nn.max_pool{n}d": _pool("MaxPool", n) for n in SPATIAL},
+    **{f"nn.avg_pool{n}d": _pool("AveragePool", n) for n in SPATIAL},
+    **{f"nn.adaptive_avg_pool{n}d": _adaptive_average(n) for n in SPATIAL},
     "image.grid_sample": _grid_sample,
     "image.resize2d": _resize2d,
     "nn.attention": _attention,

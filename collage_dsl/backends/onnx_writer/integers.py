@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from collage_dsl.backends.onnx_writer.call import Call, Write
+from collage_dsl.backends.onnx_writer.neural import SPATIAL, movement
 from collage_dsl.graph import Dim, Graph, Node, OpSet, TensorType, members
 
 _BYTES = ("int8", "uint8")
-_SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Factor:
 
 def factors_in(graph: Graph) -> Mapping[int, tuple[Factor, Factor]]:
     """The factors of each product and convolution of bytes in a graph."""
-    products = (i for i in members(graph.calls) if graph.nodes[i].op in WHOLE)
+    products = (i for i in members(graph.calls) if graph.nodes[i].op in INTEGER_OPERATORS)
     pairs = {i: _factors(graph, graph.nodes[i]) for i in products}
     return {index: pair for index, pair in pairs.items() if pair is not None}
 
@@ -40,9 +40,10 @@ def _factors(graph: Graph, node: Node) -> tuple[Factor, Factor] | None:
     one, other = (_factor(graph, place) for place in node.inputs)
     if one is None or other is None or not _is_int32(node):
         return None
-    columns = (node.tensor.shape or ())[-1:] if node.op == "matmul" else ()
-    is_one = _has_zero_of(graph, one, ()) and _has_zero_of(graph, other, (), columns)
-    return (one, other) if is_one else None
+    shape = graph.nodes[other.value].tensor.shape or ()
+    columns = shape[-1:] if node.op == "matmul" and len(shape) > 1 else ()
+    are_known = _has_zero_of(graph, one, ()) and _has_zero_of(graph, other, (), columns)
+    return (one, other) if are_known else None
 
 
 def unread(graph: Graph, factors: Mapping[int, tuple[Factor, Factor]]) -> OpSet:
@@ -109,26 +110,20 @@ def _product(call: Call) -> str:
 def _convolution(dims: int) -> Write:
     def write(call: Call) -> str:
         for name, usual in (("data_layout", "NC"), ("kernel_layout", "OI")):
-            given = call.attr(name) or usual + _SPATIAL[dims]
-            is_usual = given == usual + _SPATIAL[dims]
+            given = call.attr(name) or usual + SPATIAL[dims]
+            is_usual = given == usual + SPATIAL[dims]
             call.require(is_usual, f"there is no ConvInteger with the {name} {given}")
-        return call.emit(
-            "ConvInteger",
-            *call.tensors,
-            strides=call.attr("strides"),
-            dilations=call.attr("dilation"),
-            pads=call.attr("padding"),
-            group=call.attr("groups"),
-        )
+        groups = call.attr("groups")
+        return call.emit("ConvInteger", *call.tensors, **movement(call), group=groups)
 
     return write
 
 
 def _writers() -> Iterator[tuple[str, Write]]:
     yield "matmul", _product
-    for dims in _SPATIAL:
+    for dims in SPATIAL:
         yield f"nn.conv{dims}d", _convolution(dims)
 
 
-WHOLE: Mapping[str, Write] = dict(_writers())
+INTEGER_OPERATORS: Mapping[str, Write] = dict(_writers())
 """By operator, what writes it with the operands `x, w, x_zero, w_zero`; a zero may be empty."""
