@@ -7,6 +7,9 @@ from collage_dsl.cli.config import Configs
 from collage_dsl.cli.failure import WRONG, CommandError
 from collage_dsl.lsp.files import Settings
 
+_NEVER = 1_000_000_000
+"""More collections of the second generation than a server makes."""
+
 
 def serve() -> int:
     """
@@ -22,9 +25,11 @@ def serve() -> int:
         message = f"this command needs {missing.name}, which is not installed; {advice}"
         raise CommandError(message) from None
     server = make_server(_settings)
-    # What is loaded by now stays: to search it for cycles again and again would hold up answers.
+    # Python would search all objects for cycles now and then, and hold up an answer. What is loaded
+    # by now stays, so it need not be searched; the rest is, when the editor is quiet.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
     server.start_io()
     return WRONG if server.is_broken_off else 0
 

@@ -1,6 +1,7 @@
 """Follow the open documents of an editor, and publish what is wrong with them."""
 
 import asyncio
+import gc
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
@@ -30,6 +31,9 @@ from collage_dsl.source import Span
 
 _QUIET = 0.05
 """Seconds without a change before a document is checked."""
+
+_IDLE = 2.0
+"""Seconds after a check, without a change, until garbage in cycles is collected."""
 
 _WATCHED = ("*.collage", "pyproject.toml")
 """Files whose changes on disk matter to open documents."""
@@ -70,6 +74,7 @@ class Server(LanguageServer):
         self.asked = 0
         """How often a check of the open documents was asked for."""
         self.checking: asyncio.Task[None] | None = None
+        self.collecting: asyncio.TimerHandle | None = None
         self.answering = asyncio.Lock()
 
     @property
@@ -188,6 +193,8 @@ class Server(LanguageServer):
     def check_soon(self) -> None:
         """Check all open documents after a pause in typing, since one may import another."""
         self.asked += 1
+        if self.collecting is not None:
+            self.collecting.cancel()
         if self.checking is None or self.checking.done():
             self.checking = asyncio.create_task(self._check())
             self.checking.add_done_callback(self._report_failure)
@@ -204,6 +211,7 @@ class Server(LanguageServer):
                     found = await asyncio.to_thread(problems, document, self.files)
                     if asked == self.asked:
                         self.publish(document, found)
+        self.collecting = asyncio.get_running_loop().call_later(_IDLE, gc.collect)
 
     def _report_failure(self, checking: asyncio.Task[None]) -> None:
         if not checking.cancelled() and isinstance(problem := checking.exception(), Exception):

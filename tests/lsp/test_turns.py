@@ -1,6 +1,8 @@
 """Requests are answered one after another, while the messages after them are read."""
 
 import asyncio
+import gc
+import weakref
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -127,3 +129,24 @@ def test_only_the_last_of_many_texts_is_parsed_and_checked(monkeypatch: Any) -> 
     document = server.files.document(Path(URI))
     assert document is not None
     assert document.is_parsed
+
+
+def test_garbage_in_cycles_is_collected_when_the_editor_is_quiet(monkeypatch: Any) -> None:
+    monkeypatch.setattr(server_module, "_IDLE", 0.0)
+    cycle = Slow()
+    cycle.itself = cycle  # type: ignore[attr-defined]
+    left = weakref.ref(cycle)
+    del cycle
+
+    async def journey(connection: Connection) -> None:
+        connection.open("collage 1;")
+        while left() is not None:
+            await asyncio.sleep(0.01)
+
+    gc.disable()
+    try:
+        connected(make_server(no_settings), journey)
+    finally:
+        gc.enable()
+
+    assert left() is None
