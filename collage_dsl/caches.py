@@ -6,12 +6,14 @@ from pathlib import Path
 
 def cache_folder() -> Path:
     """
-    `$XDG_CACHE_HOME/collage_dsl`, or below `~/.cache` if that is not set. Raises OSError for a user
-    without a home folder.
+    `$XDG_CACHE_HOME/collage_dsl`, or below `~/.cache` if that is not set. A relative path counts as
+    not set, as the XDG Base Directory Specification says. Raises OSError for a user without a home
+    folder.
     """
-    named = os.environ.get("XDG_CACHE_HOME")
+    named = os.environ.get("XDG_CACHE_HOME", "")
     try:
-        return Path(named or Path.home() / ".cache", "collage_dsl")
+        base = named if os.path.isabs(named) else Path.home() / ".cache"
+        return Path(base, "collage_dsl")
     except RuntimeError:
         raise OSError(
             None, "this user has no home folder: set XDG_CACHE_HOME to a folder for caches"
