@@ -59,7 +59,9 @@ def test_a_cache_that_is_named_needs_no_home_folder(monkeypatch: pytest.MonkeyPa
     assert cache_folder() == Path("/caches/collage_dsl")
 
 
-def test_a_relative_cache_folder_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_relative_cache_folder_is_ignored(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", "cache")
 

@@ -26,6 +26,7 @@ from collage_dsl.realization.place import BACKEND, TARGET
 from collage_dsl.realization.plain_buffers import with_plain_buffers
 from collage_dsl.realization.planned_memory import with_planned_memory
 from collage_dsl.realization.specialize import specialized
+from collage_dsl.realization.wider_types import in_wider_types
 from collage_dsl.realization.writes import packed_writes, with_blocks_at_writes
 
 _FUSE_OPS = (relax.transform.AnnotateTIROpPattern, relax.transform.FuseOps)
@@ -151,6 +152,7 @@ def fused(
     before = {var.name_hint for var, each in module.functions_items() if is_prim_func(each)}
     module = with_library_code(module, backends)
     module = relax.transform.LambdaLift()(module)  # the VM has no functions inside of functions
+    module = in_wider_types(module)
     module = relax.backend.DispatchSampling()(module)
     module = relax.backend.DispatchSortScan()(module)  # LegalizeOps leaves sort, topk, cumsum
     module = with_blocks_at_writes(with_plain_buffers(legalized(module, before), before))
