@@ -8,7 +8,6 @@ from collage_dsl.graph.operators import Operator
 from collage_dsl.graph.types import long_dtype, short_dtype
 from collage_dsl.language.messages.advice import without_quotes
 from collage_dsl.language.messages.findings import listed
-from collage_dsl.language.messages.hints import write
 from collage_dsl.language.reasoning.operators.attribute_values import PER_AXIS
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import condition as rules
@@ -125,9 +124,9 @@ def meant(named: Typed, other: Typed) -> str:
             return f"write `{number}`"
         case Sort.NUMBER, rules.Constant(bool() as truth):
             return f"write `{int(truth)}`"
-        case Sort.TRUTH, rules.Constant(0 | 1 as number) if not named.attribute:
+        case Sort.TRUTH, rules.Constant(0 | 1) if not named.attribute:
             text = " ".join(named.span.text.split())
-            return write(text if number else f"not {text}", ", which is a condition itself")
+            return f"it is a condition itself: write `{text}` or `not {text}`"
         case Sort.TRUTH, rules.Constant(0 | 1 as number):
             return f"write `{str(bool(number)).lower()}`"
         case Sort.DTYPE, _ if other.items:

@@ -11,7 +11,7 @@ from collage_dsl.language.reasoning.conclusions.premises import Condition
 from collage_dsl.language.reasoning.values.domain import Values
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.language.reasoning.values.terms import Term, terms
-from collage_dsl.rules.condition import Attr, Compare, Constant, Dtype, Expression
+from collage_dsl.rules.condition import Attr, Compare, Constant, Dtype, Expression, Has
 
 _FLOATS = frozenset({"bf16", "f16", "f32", "f64"})
 
@@ -70,11 +70,16 @@ def usual_factors(called: Called, ways: Sequence[Facts]) -> Iterator[tuple[Expre
     known = [operators()[op] for op in called.call.ops]
     if not all(each.kind is Kind.ANCHOR and "out_dtype" in each.attrs for each in known):
         return
-    said = called.attribute("out_dtype")
     one, other = map(Dtype, called.operands[:2])
     words = f"`{called.call.ops[0]}`, without an `out_dtype`, takes floats of one dtype"
-    if all(said not in way.known and _is_mixed(way.of(one), way.of(other)) for way in ways):
+    if all(not _says(called, way) and _is_mixed(way.of(one), way.of(other)) for way in ways):
         yield Compare("==", one, other), words
+
+
+def _says(called: Called, way: Facts) -> bool:
+    """Whether the pattern says something of the dtype of the result."""
+    said = called.attribute("out_dtype")
+    return said in way.known or way.of(Has(said.name)).only() is True
 
 
 def _is_mixed(one: Values, other: Values) -> bool:
