@@ -9,6 +9,7 @@ from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.inference.einsum import einsum, subscripts_of
 from collage_dsl.language.inference.lettered import Lettered, fitted
 from collage_dsl.language.inference.onnx_fused import FUSED
+from collage_dsl.language.inference.onnx_scales import SINGLE, check_single, quantized_product
 from collage_dsl.language.inference.onnx_windows import (
     convolving,
     convolving_integers,
@@ -231,6 +232,7 @@ def _dtypes(call: Call, count: int) -> Iterator[str]:
 
 def by_rule(call: Call) -> Type:
     """The type by a rule of `ONNX_RULES`, with the dtypes that the table says."""
+    check_single(call)
     match ONNX_RULES[call.op](call):
         case TupleType(fields):
             dtypes = _dtypes(call, len(fields))
@@ -246,6 +248,7 @@ def _with_dtype(dtype: str, type_: Type) -> Type:
 
 
 ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
+    **dict.fromkeys(SINGLE, unknown),
     **FUSED,
     **dict.fromkeys(_GATES, recurrent),
     **dict.fromkeys(("com.microsoft.NhwcConv", "com.microsoft.NhwcFusedConv"), convolving_last),
@@ -262,6 +265,7 @@ ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
     "onnx.NonMaxSuppression": choosing_boxes,
     "onnx.Pad": padding_sizes,
     "onnx.QLinearConv": quantized_convolving,
+    "onnx.QLinearMatMul": quantized_product,
     "onnx.SpaceToDepth": space_to_depth,
     "onnx.Transpose": transposing,
     "com.microsoft.DynamicQuantizeMatMul": product_of_matrices,

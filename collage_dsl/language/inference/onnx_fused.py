@@ -212,6 +212,8 @@ def attention(call: Call) -> Type:
     ranks = {len(shape) for shape in (query, key, value) if shape is not None}
     if not ranks <= {3, 4} or len(ranks) > 1:
         raise MismatchError("the query, key and value have 3 dimensions each, or 4")
+    if 3 in ranks and call.lacks("q_num_heads"):
+        raise MismatchError("a query of 3 dimensions needs `q_num_heads`")
     heads: Dim | None = call.known_whole("q_num_heads")
     groups: Dim | None = call.known_whole("kv_num_heads")
     if 4 in ranks:
@@ -273,6 +275,10 @@ def grouped_attention(call: Call) -> Type:
         message += f"{groups} heads of keys of {key[2]}"
         call.agree(times(query[2], groups), times(key[2], heads), message)
     _agree(call, "batches", query, key, 0)
+    for past in (call.shape(at) for at in (3, 4)):  # the values come before the cache
+        if past is not None and len(past) == 4 and groups:
+            message = f"a cache with {past[1]} heads does not fit {groups} heads of keys"
+            call.agree(past[1], groups, message)
     return unknown(call)
 
 

@@ -84,6 +84,13 @@ class Call:
         except UnknownAttributeError:
             return None
 
+    def lacks(self, name: str) -> bool:
+        """Whether it is known that an attribute has no value."""
+        try:
+            return self.attrs.get(name) is None
+        except UnknownAttributeError:
+            return False
+
     def known_whole(self, name: str) -> int | None:
         value = self.known(name)
         return value if isinstance(value, int) else None

@@ -15,7 +15,11 @@ _OTHER_NAMES = {
     **dict.fromkeys(("fp32", "float", "single"), "f32"),
     **dict.fromkeys(("fp64", "double"), "f64"),
     **dict.fromkeys(("bfloat", "bfp16"), "bf16"),
-    **{f"s{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
+    **dict.fromkeys(("fp8", "f8", "float8", "e4m3"), "f8_e4m3fn"),
+    **dict.fromkeys(("fp8_e4m3", "f8_e4m3", "float8_e4m3", "fp8_e4m3fn", "e4m3fn"), "f8_e4m3fn"),
+    **dict.fromkeys(("fp8_e5m2", "f8e5m2", "e5m2"), "f8_e5m2"),
+    **dict.fromkeys(("fp4", "f4", "float4", "fp4_e2m1", "f4_e2m1", "e2m1"), "f4_e2m1fn"),
+    **{f"s{bits}": f"i{bits}" for bits in (4, 8, 16, 32, 64)},
     "int": "i32",
     "long": "i64",
 }
@@ -238,11 +242,18 @@ def without_quotes(text: str) -> Hint:
 
 def import_of(name: str) -> Hint:
     """A hint to import `name` if the shipped library `std` defines it, else empty."""
+    if not (path := file_of(name)):
+        return Hint("")
+    statement = f'import "{path}" only ({name});'
+    return Hint(f"write `{statement}` above", f"{statement}\n")
+
+
+def file_of(name: str) -> str:
+    """The file of the shipped library `std` that defines `name`; empty if none does."""
     for path in sorted((folder("specs") / "std").glob("*.collage")):
         if name in _DEFINITION.findall(path.read_bytes().decode()):
-            statement = f'import "std/{path.name}" only ({name});'
-            return Hint(f"write `{statement}` above", f"{statement}\n")
-    return Hint("")
+            return f"std/{path.name}"
+    return ""
 
 
 def imported_already(name: str, source: Source, visible: Iterable[str]) -> Hint:

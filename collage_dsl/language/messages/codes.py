@@ -53,6 +53,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "W0334": "a pattern may take too many steps",
         "W0335": "a modifier that changes nothing",
         "W0336": "an ONNX operator that is written with operators of Relax in models",
+        "W0337": "a quotient of whole numbers that drops the remainder",
         # Rules and targets.
         "E0401": "unknown rule, primitive, kind or function",
         "E0402": "unknown argument",

@@ -57,7 +57,12 @@ def did_you_mean(written: str, known: Iterable[str]) -> Hint:
     A hint with the known word most similar to `written`; empty if none is similar. Most similar
     is the only word whose last part is `written`: `blocks.dense` for `dense`.
     """
-    return meant_word(_closest(written[:_LONGEST_NAME], tuple(islice(known, _MOST_NAMES))))
+    return meant_word(closest(written, known))
+
+
+def closest(written: str, known: Iterable[str]) -> str:
+    """The known word most similar to `written`; empty if none is similar."""
+    return _closest(written[:_LONGEST_NAME], tuple(islice(known, _MOST_NAMES)))
 
 
 def not_imported(name: str, known: Iterable[str]) -> Hint:

@@ -75,6 +75,8 @@ class AttributeScope:
                 hint: str = truth_meant(name.text)
                 if any(name.text in each for op in self.operators for each in op.values.values()):
                     hint = write(f'"{name.text}"', ": it is a string")
+                elif any(map(_has_free_text, self.operators)) and _is_compared(name):
+                    hint = write(f'"{name.text}"', " for a string")
                 if self.is_dimension(name.text):
                     hint = f"`{name.text}` is a dimension: {self.elsewhere}"
                 unknown_attribute(lacking[0], name, self.findings, hint)
@@ -111,3 +113,15 @@ class AttributeScope:
 
     def owners(self, attribute: ast.Name) -> tuple[Operator, ...]:
         return self.values.owners(attribute) if "." in attribute.text else self.operators
+
+
+def _is_compared(name: ast.Name) -> bool:
+    """Whether something is compared with `name`, on its right."""
+    before = name.span.source.text[: name.span.start].rstrip()
+    return before.endswith(("==", "!="))
+
+
+def _has_free_text(operator: Operator) -> bool:
+    """Whether an attribute is a string that may be anything, such as the name of a function."""
+    texts = (name for name, type_ in operator.attrs.items() if type_ == "str")
+    return any(name not in operator.values for name in texts)

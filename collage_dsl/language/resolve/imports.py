@@ -8,9 +8,9 @@ from os.path import realpath
 from pathlib import Path, PurePosixPath
 
 from collage_dsl.diagnostics import Diagnostic, Note
-from collage_dsl.language.messages.advice import operator_without_import
+from collage_dsl.language.messages.advice import file_of, operator_without_import
 from collage_dsl.language.messages.findings import Findings, count, listed
-from collage_dsl.language.messages.hints import Hint, did_you_mean
+from collage_dsl.language.messages.hints import Hint, closest, did_you_mean
 from collage_dsl.language.reasoning.operators.calls import refuse
 from collage_dsl.language.reasoning.patterns.pattern_shape import depth, size
 from collage_dsl.language.resolve.pattern_tables import (
@@ -144,12 +144,24 @@ class Library:
             new = written.span.text.replace(written.path, longer, 1)
             hint = Hint(f"did you mean `{longer}`?", new)
         else:
-            similar = did_you_mean(
-                written.path, chain.from_iterable(_found(f, said.parent) for f in folders)
-            )
-            hint = Hint(similar, similar.new and f'"{similar.new}"')
+            beside = [folder] if folder else []
+            similar = _similar(written, beside) or _of_library(written)
+            similar = similar or _similar(written, folders)
+            instead = None if {'"', "\\"}.intersection(similar) else f'"{similar}"'
+            hint = Hint(f"did you mean `{similar}`?", instead) if similar else hint
         findings.error("E0801", written.span, f"there is no file `{written.path}`", hint)
         return None
+
+
+def _similar(written: ast.Import, folders: Sequence[Path]) -> str:
+    """The file in one of the folders with the most similar name; empty if none is similar."""
+    inside = PurePosixPath(written.path).parent
+    return closest(written.path, chain.from_iterable(_found(f, inside) for f in folders))
+
+
+def _of_library(written: ast.Import) -> str:
+    """The file of the shipped library that defines an imported name; empty if none does."""
+    return next(filter(None, (file_of(each.name.text) for each in written.names)), "")
 
 
 def _found(folder: Path, inside: PurePosixPath) -> Iterator[str]:

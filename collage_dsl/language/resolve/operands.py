@@ -11,6 +11,7 @@ from collage_dsl.language.reasoning.findings.excluded import comes_from
 from collage_dsl.language.reasoning.findings.list_items import check_twice
 from collage_dsl.language.reasoning.findings.operand_order import check_order
 from collage_dsl.language.reasoning.operators.calls import check_count, check_kind_count
+from collage_dsl.language.resolve.bounds import check_bounds
 from collage_dsl.language.resolve.brackets import check_attributes
 from collage_dsl.language.resolve.condition_scope import Scope
 from collage_dsl.language.resolve.excluded import named_members
@@ -20,8 +21,6 @@ from collage_dsl.language.resolve.pattern_names import Names
 from collage_dsl.language.resolve.reserved import reserved
 from collage_dsl.language.resolve.same_choices import check_same_choices
 from collage_dsl.language.resolve.scope import (
-    MAX_DEPTH,
-    MAX_FIELDS,
     Member,
     PatternScope,
     distinct,
@@ -145,17 +144,12 @@ class OperandChecker:
         return Either(present) if len(present) == len(found) else None
 
     def tuple_of_each(self, written: ast.TupleOfEach) -> TupleOfEach | None:
-        if not 0 < written.least <= written.most <= MAX_FIELDS:
-            message = f"the bounds must be from 1 to {MAX_FIELDS} fields, the smaller one first"
-            self.findings.error("E0301", written.span, message, "write `each[2..8] act(_)`")
+        check_bounds(written, self.findings)
         field = self.operand(written.field)
         return None if field is None else TupleOfEach(field, written.least, written.most)
 
     def path_from(self, written: ast.PathFrom) -> PathFrom | None:
-        least, most = written.least, written.most
-        if not 0 <= least <= most <= MAX_DEPTH or most == 0:
-            message = f"the bounds must be from 0 to {MAX_DEPTH} calls, the smaller one first"
-            self.findings.error("E0301", written.span, message, "write `path[1..6] act from x`")
+        check_bounds(written, self.findings)
         names = [name for name in written.operators if isinstance(name, ast.Name)]
         for other in written.operators:
             if not isinstance(other, ast.Name):
@@ -167,15 +161,11 @@ class OperandChecker:
         if found is None or origin is None or len(names) < len(written.operators):
             return None
         ops, kinds = found
-        return PathFrom(ops, origin, least, most, kinds, _of_operators(written))
+        of_operators = _of_operators(written)
+        return PathFrom(ops, origin, written.least, written.most, kinds, of_operators)
 
     def repeat(self, written: ast.Repeat) -> Repeat | None:
-        if not 0 <= written.least <= written.most <= MAX_DEPTH or written.most == 0:
-            message = f"the bounds must be from 0 to {MAX_DEPTH} times, the smaller one first"
-            hint = "write `repeat[1..6] act(x)`"
-            if 0 <= written.most < written.least <= MAX_DEPTH and written.least:
-                hint = f"write `repeat[{written.most}..{written.least}] …`"
-            self.findings.error("E0301", written.span, message, hint)
+        check_bounds(written, self.findings)
         if not written.call.operands or written.call.optional:
             message = "a repeated call needs an operand and cannot be optional"
             self.findings.error("E0301", written.call.span, message)

@@ -52,12 +52,22 @@ class Operations:
                 "E0302", right.span, "this divides by zero, so the result is never known"
             )
             return None
+        if operator == "/":
+            self.check_quotient(left, right, span)
         if isinstance(left.value, rules.Each) or isinstance(right.value, rules.Each):
             message = "elements can only be compared"
             self.findings.error("E0303", span, message)
             return None
         value = rules.Calculate(cast(rules.Arithmetic, operator), left.value, right.value)
         return Typed(value, Sort.NUMBER, span)
+
+    def check_quotient(self, left: Typed, right: Typed, span: Span) -> None:
+        """Report that two whole numbers are divided, which drops a remainder."""
+        match left.value, right.value:
+            case rules.Constant(int() as one), rules.Constant(int() as other) if one % other:
+                message = f"this is {one // other}: `/` drops the remainder of whole numbers"
+                hint = write(f"{left.span.text}.0 / {right.span.text}")
+                self.findings.warning("W0337", span, message, hint)
 
     def comparison(self, operator: str, left: Typed, right: Typed, span: Span) -> Typed | None:
         if isinstance(right.value, rules.Each):

@@ -1,5 +1,6 @@
 """Check `pin` and `forbid` statements and build the placements of each target."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from collage_dsl.diagnostics import Note
@@ -13,6 +14,9 @@ from collage_dsl.rules import FusionRule
 from collage_dsl.rules.placement import ByName, ByOperator, Placement, Selector
 
 _SELECTORS = ("name", "op")
+
+_OF_REGEX = re.compile(r"(?:\[(?:[a-zA-Z0-9]-[a-zA-Z0-9])+\]|\\[dsw])[+*]?")
+"""Finds `[0-9]+` and `\\d`, which are special in regular expressions and not here."""
 
 
 def check_placements(
@@ -201,7 +205,11 @@ def _check_promises(
 def _selector(written: ast.Application, scope: PatternScope, findings: Findings) -> Selector | None:
     """The selector that `written` stands for; None after reporting that it is not a selector."""
     match written.function.text, written.arguments:
-        case "name", [ast.Argument(None, ast.Literal(str() as glob))] if glob:
+        case "name", [ast.Argument(None, ast.Literal(str() as glob, span))] if glob:
+            if of_regex := _OF_REGEX.search(glob):
+                message = f"`{of_regex[0]}` stands for itself in a name: only `*` is special"
+                instead = f'write `"{_OF_REGEX.sub("*", glob)}"`'
+                findings.warning("W0513", span, message, instead)
             return ByName(glob)
         case "name", _:
             findings.error(

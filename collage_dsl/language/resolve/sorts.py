@@ -124,6 +124,9 @@ def meant(named: Typed, other: Typed) -> str:
             return f"write `{number}`"
         case Sort.NUMBER, rules.Constant(bool() as truth):
             return f"write `{int(truth)}`"
+        case Sort.TRUTH, rules.Constant(0 | 1) if not named.attribute:
+            text = " ".join(named.span.text.split())
+            return f"it is a condition itself: write `{text}` or `not {text}`"
         case Sort.TRUTH, rules.Constant(0 | 1 as number):
             return f"write `{str(bool(number)).lower()}`"
         case Sort.DTYPE, _ if other.items:

@@ -72,9 +72,22 @@ def check_option(
         hint: str = did_you_mean(name.text, known) or f"there are {listed(sorted(known), 'and')}"
         message = f"TVM {TVM_VERSION} has no option `{name.text}` for {kind.text} targets"
         findings.warning("W0541", name.span, message, hint)
+    elif prefix := _lacks_prefix(kind.text, name.text, value):
+        message = f"TVM needs `{prefix}` before the number of `{name.text}`"
+        hint = write(f'"{prefix}{value}"')
+        findings.warning("W0541", span, message, hint)
     elif type_ != ("list" if isinstance(value, tuple) else type(value).__name__):
         hint = _of_type(type_, name.text, value)
         findings.warning("W0541", span, f"TVM needs {_TYPES[type_]} for `{name.text}`", hint)
+
+
+def _lacks_prefix(kind: str, name: str, value: Option) -> str:
+    """The letters that TVM needs before a number, such as `sm_` in `sm_90`; empty if none lack."""
+    prefix = _PREFIXES.get((kind, name), "")
+    return prefix if prefix and str(value).isdecimal() else ""
+
+
+_PREFIXES = {("cuda", "arch"): "sm_", ("rocm", "mcpu"): "gfx"}
 
 
 def option_meant(kind: ast.Name, setting: str) -> str:

@@ -11,7 +11,7 @@ from collage_dsl.language.messages.advice import (
     no_attribute,
     truth_meant,
 )
-from collage_dsl.language.messages.findings import Findings
+from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.messages.hints import Hint, did_you_mean, write
 from collage_dsl.language.reasoning.operators.calls import unknown_attribute
 from collage_dsl.language.resolve.literal_operands import needed
@@ -53,7 +53,7 @@ class ValueScope:
             pass
         elif any(name.text in self.attributes_of(call) for call in self.names.calls()):
             message = f"the attribute `{name.text}` cannot be asked here"
-            self.findings.error("E0306", name.span, message, "ask it in brackets after the call")
+            self.findings.error("E0306", name.span, message, self.of_calls(name.text))
         elif not self.names.broken & {name.text, ANY_NAME} and name.text not in self.names.reported:
             self.names.reported.add(name.text)
             hint = self.of_number(name.text)
@@ -81,6 +81,14 @@ class ValueScope:
         named = self.names.bindings
         having = [each for each in named if self.has_attribute(f"{each}.{attribute}")]
         return attribute_of_parameter(name, self.names.parameters, having)
+
+    def of_calls(self, attribute: str) -> Hint:
+        """A hint to ask `attribute` of a call that has it: `k.strides`."""
+        named = (f"{each}.{attribute}" for each in self.names.bindings)
+        having = [each for each in named if self.has_attribute(each)]
+        if len(having) == 1:
+            return write(having[0])
+        return Hint(f"write {listed(having)}" if having else "ask it in brackets after the call")
 
     def has_attribute(self, name: str) -> bool:
         """Whether `k.strides` can be asked."""

@@ -282,7 +282,17 @@ def _scaled(called: Called, facts: Facts) -> None:
 
 
 def _grouped(called: Called, facts: Facts) -> None:
-    axis, groups = (asked_list(called, facts, name) for name in ("channel_axis", "num_groups"))
+    _make_groups(called, facts, asked_list(called, facts, "channel_axis"))
+
+
+def _grouped_in_onnx(called: Called, facts: Facts) -> None:
+    """Where the rank is known, more is inferred."""
+    if facts.of(Rank(called.operands[0])).only() is None:
+        _make_groups(called, facts, (1,))
+
+
+def _make_groups(called: Called, facts: Facts, axis: Sequence[int] | None) -> None:
+    groups = asked_list(called, facts, "num_groups")
     if axis is not None and groups is not None and groups[0] > 0:
         facts.narrow(DimAt(called.operands[0], axis[0]), divided_by(groups[0], 0))
 
@@ -340,5 +350,11 @@ axis_relations = table(
         {"dequantize", "quantize"},
         Relation("{op} takes one scale, or one for each element along the axis", again=_scaled),
     ),
-    ({"nn.group_norm"}, Relation("{op} takes groups of as many channels each", again=_grouped)),
+    *(
+        ({op}, Relation("{op} takes groups of as many channels each", again=grouped))
+        for op, grouped in (
+            ("nn.group_norm", _grouped),
+            ("onnx.GroupNormalization", _grouped_in_onnx),
+        )
+    ),
 )

@@ -14,10 +14,12 @@ from collage_dsl.language.reasoning.claims.relations import Relation
 from collage_dsl.language.reasoning.claims.required_calls import Called
 from collage_dsl.language.reasoning.values.domain import between, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
-from collage_dsl.rules.condition import DimAt, Rank
+from collage_dsl.rules.condition import DimAt, Dtype, Rank
 
 _STORED = frozenset(f"com.microsoft.{op}" for op in ("MatMulBnb4", "MatMulNBits"))
 """Products with a matrix that is stored in another form, so that attributes say its shape."""
+
+_BLOCKED = "com.microsoft.MatMulNBits"
 
 
 def lettered_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
@@ -29,6 +31,9 @@ def lettered_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
                 yield Relation(said, again=partial(_equal, lettered, letter))
     if _STORED.issuperset(ops):
         yield Relation("{op} takes `K` columns and gives `N`", once=_columns)
+    if set(ops) == {_BLOCKED}:
+        said = "{op} takes the zero points of a column as bytes, of `bits` bits each"
+        yield Relation(said, again=_zero_points)
 
 
 def _says_ranks(op: str, lettered: Lettered) -> str:
@@ -102,3 +107,16 @@ def _axes(word: str) -> Iterator[tuple[str, int]]:
 def _columns(called: Called, facts: Facts) -> None:
     facts.equal(DimAt(called.operands[0], -1), called.attribute("K"))
     facts.equal(DimAt(called.result, -1), called.attribute("N"))
+
+
+def _zero_points(called: Called, facts: Facts) -> None:
+    """Of the operands that may be left out, only the zero points have two dimensions."""
+    if len(called.operands) < 4:
+        return
+    name = called.operands[3]
+    sizes = [facts.of(called.attribute(each)).only() for each in ("K", "block_size", "bits")]
+    is_packed = facts.of(Dtype(name)).only() == "u8" and facts.of(Rank(name)).only() == 2
+    match sizes:
+        case [int() as rows, int() as size, int() as bits] if is_packed and size > 0:
+            blocks = -(-rows // size)
+            facts.narrow(DimAt(name, 1), one_of((-(-blocks * bits // 8),)))

@@ -84,6 +84,8 @@ def onnx_dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
         yield Relation(said, again=_gives_that_of_scale, asks="dtypes")
     if ops[0] in _BY_ZERO_POINT:
         yield Relation("{op} gives the dtype of its zero point", once=_gives_that_of_zero_point)
+        said = "{op} gives `u8` without a zero point, unless `output_dtype` says another one"
+        yield Relation(said, again=_gives_without_zero_point, asks="dtypes")
 
 
 def _listed(operator: Operator) -> str:
@@ -213,3 +215,12 @@ def _gives_that_of_scale(called: Called, facts: Facts) -> None:
 def _gives_that_of_zero_point(called: Called, facts: Facts) -> None:
     if len(called.operands) == 3:
         facts.equal(Dtype(called.result), Dtype(called.operands[2]))
+
+
+def _gives_without_zero_point(called: Called, facts: Facts) -> None:
+    numbers: Iterable[Value] | None = (0,)
+    if "output_dtype" in operators()[called.call.ops[0]].attrs:
+        numbers = facts.of(called.attribute("output_dtype")).allowed
+    if len(called.operands) == 2 and numbers and {0, *DTYPES_BY_CODE}.issuperset(numbers):
+        dtypes = one_of(DTYPES_BY_CODE.get(number, "u8") for number in numbers)
+        facts.narrow(Dtype(called.result), dtypes)

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from collage_dsl.graph import Attribute
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.reasoning.claims.dtype_relations import gives_either_dtype
-from collage_dsl.language.reasoning.claims.path_relations import has_one_dtype
 from collage_dsl.language.reasoning.claims.required_calls import Called
 from collage_dsl.language.reasoning.conclusions.premises import Condition
+from collage_dsl.language.reasoning.conclusions.usual_dtypes import usual_dtypes, usual_factors
 from collage_dsl.language.reasoning.conclusions.usual_elements import (
     asked_of_elements,
     usual_elements,
@@ -22,7 +21,6 @@ from collage_dsl.rules.condition import (
     Compare,
     Constant,
     DimAt,
-    Dtype,
     Each,
     Element,
     Expression,
@@ -51,7 +49,8 @@ def usual(
     calls: Sequence[Called], conditions: Sequence[Condition], ways: Sequence[Facts]
 ) -> Iterator[Condition]:
     """What the pattern does not say, and what is so in nearly all models, as conditions."""
-    yield from _usual_dtypes(calls, conditions, ways)
+    yield from usual_dtypes(calls, conditions, ways)
+    yield from _usual_products(calls, ways)
     yield from _usual_numbers(calls, conditions)
     yield from _usual_attributes(calls, conditions, ways)
     yield from _usual_sizes(conditions, ways)
@@ -67,6 +66,13 @@ def _usual_parts(calls: Sequence[Called]) -> Iterator[Condition]:
             for name in called.results.values():
                 smaller = Compare("<", Size(name), Size(called.operands[0]))
                 yield Condition(smaller, span, usual="no part that `split` gives is empty")
+
+
+def _usual_products(calls: Sequence[Called], ways: Sequence[Facts]) -> Iterator[Condition]:
+    """That floats are multiplied with floats of the same dtype."""
+    for called, span in _written(calls):
+        for same, words in usual_factors(called, ways):
+            yield Condition(same, span, usual=words)
 
 
 def _usual_windows(
@@ -103,23 +109,6 @@ def _usual_indices(calls: Sequence[Called], ways: Sequence[Facts]) -> Iterator[C
             if not any(_is_asked(dtype, way) for way in ways):
                 words = f"the indices that `{called.call.ops[0]}` gives are whole numbers"
                 yield Condition(Within(dtype, Constant(_INDICES)), span, usual=words)
-
-
-def _usual_dtypes(
-    calls: Sequence[Called], conditions: Sequence[Condition], ways: Sequence[Facts]
-) -> Iterator[Condition]:
-    """
-    That none of two tensors is `bool` whose dtypes are said to differ, and, where a condition is
-    about dtypes, that nothing is added or multiplied that is `bool`.
-    """
-    for condition in conditions:
-        match condition.expression:
-            case Compare("!=", Dtype() as one, Dtype() as other):
-                for dtype in (one, other):
-                    if _may_be_bool(dtype, ways):
-                        yield Condition(Compare("!=", dtype, Constant("bool")), condition.span)
-    if any(isinstance(term, Dtype) for c in conditions for term in terms(c.expression)):
-        yield from _no_bool(calls, ways)
 
 
 def _usual_numbers(calls: Sequence[Called], conditions: Sequence[Condition]) -> Iterator[Condition]:
@@ -204,27 +193,6 @@ def _written(calls: Sequence[Called]) -> Iterator[tuple[Called, Span]]:
         is_sure = not (called.call.kinds or called.call.optional or called.is_path)
         if called.span is not None and is_sure:
             yield called, called.span
-
-
-def _no_bool(calls: Sequence[Called], ways: Sequence[Facts]) -> Iterator[Condition]:
-    """That operands are not `bool` whose order decides which dtype the result has."""
-    for called in calls:
-        if called.span is not None and not called.call.kinds and not called.call.ordered:
-            given = called.operands
-            if called.is_path:
-                operands = given if has_one_dtype(called.call.ops) else ()
-            else:
-                operands = given if all(map(gives_either_dtype, called.call.ops)) else ()
-                operands = operands[:1] if called.call.optional else operands
-            for dtype in map(Dtype, operands):
-                if _may_be_bool(dtype, ways):
-                    yield Condition(Compare("!=", dtype, Constant("bool")), called.span)
-
-
-def _may_be_bool(dtype: Dtype, ways: Sequence[Facts]) -> bool:
-    """Whether `dtype` may be `bool` or another one."""
-    known = [way.of(dtype) for way in ways]
-    return any("bool" in each for each in known) and not any(each.only() for each in known)
 
 
 def _constants(expression: Expression) -> Iterator[str]:

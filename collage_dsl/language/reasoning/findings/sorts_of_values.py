@@ -297,6 +297,8 @@ class Sorts:
                 return Tuple((Tensor(),) * count)
             case None if operator.name == "meshgrid":
                 return _as_many(self.of(call.operands[0]))
+            case None if operator.name == "unique":
+                return _by_flags(call.operands[2:5])
             case None:
                 return _by_attribute(operator.name, call)
             case _:
@@ -325,6 +327,12 @@ def _as_many(of: Sort) -> Sort:
     """A tuple with as many tensors as `of` has."""
     count = len(of.fields) if isinstance(of, Tuple) and of.fields is not None else None
     return Tuple() if count is None else Tuple((Tensor(),) * count)
+
+
+def _by_flags(flags: tuple[Operand, ...]) -> Sort:
+    """The values, and what each flag of `unique` adds; None if a flag is not known."""
+    said = [flag.value for flag in flags if isinstance(flag, Number)]
+    return _tensors(1 + sum(map(bool, said))) if len(said) == len(flags) else None
 
 
 def _by_attribute(op: str, call: Call) -> Sort:

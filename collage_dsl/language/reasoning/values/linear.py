@@ -179,9 +179,23 @@ class Linear:
                     return None
                 if operator == "%" and self.is_multiple(one, other):
                     return Sum({})
-                return _calculated(operator, one, other, expression)
+                found = _calculated(operator, one, other, expression)
+                return self.with_remainders(found, inside) if operator == "*" else found
             case _:
                 return None
+
+    def with_remainders(self, found: Sum, inside: frozenset[Expression]) -> Sum:
+        """`found` with `x - x % 4` in place of `x / 4 * 4`."""
+        for node, factor in found.factors.items():
+            by = _divisor(node)
+            if by and factor % by == 0:
+                assert isinstance(node, Calculate), node
+                inner = self.summed(node.left, inside)
+                assert inner is not None, node
+                rest = Calculate("%", node.left, node.right)
+                whole = inner.plus(Sum({rest: 1}), -1).times(factor // by)
+                found = found.plus(Sum({node: -factor})).plus(whole)
+        return found
 
     def is_multiple(self, one: Sum, other: Sum) -> bool:
         """Whether each part of a sum is a multiple of the node above 0 that `other` is."""
