@@ -46,6 +46,7 @@ from collage_dsl.graph import (
 from collage_dsl.graph.operators import CALL_TIR
 from collage_dsl.graph.sizes import Sizes, names_in
 from collage_dsl.measuring.copies import CopyCost
+from collage_dsl.realization.bounded_shapes import with_bounded_shapes
 from collage_dsl.realization.generators import offer_code_generator
 from collage_dsl.realization.partition import module_pass, partition
 from collage_dsl.rules import FusionSpec
@@ -165,6 +166,7 @@ class _Steps:
             used.update(candidate.toolchain for candidate in chosen)
             return chosen
 
+        module = with_bounded_shapes(module)
         result = partition(module, choose, self.backend_of, target if self.copies else None)
         self.register(used)
         return result
