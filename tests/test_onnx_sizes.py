@@ -14,6 +14,7 @@ from collage_dsl.frontend.dims import dim_of, expr_of
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.graph.sizes import size_of
+from collage_dsl.graph.types import TensorType
 from collage_dsl.realization.signature import ExecutableError
 from tests.reference import run_onnx
 
@@ -22,6 +23,7 @@ CONSTANTS = """
     six = Constant<value_ints=[6]>() zero = Constant<value_ints=[0]>()
     m1 = Constant<value_ints=[-1]>() big = Constant<value_ints=[9223372036854775807]>()
     izero = Constant<value_int=0>() ione = Constant<value_int=1>()
+    fzero = Constant<value_float=0.0>() fone = Constant<value_float=1.0>()
     sh = Shape(x) n0 = Gather(sh, zero) l = Gather(sh, one) s0 = Squeeze(l)
 """
 
@@ -49,6 +51,10 @@ CASES = {
     ),
     "filled": "t = Concat<axis=0>(n0, l, one) f = ConstantOfShape(t) y = Add(x, f)",
     "counted": "r = Range(izero, s0, ione) f = Cast<to=1>(r) u = Unsqueeze(f, one) y = Add(x, u)",
+    "counted_in_floats": (
+        "f = Cast<to=1>(s0) r = Range(fzero, f, fone) u = Unsqueeze(r, one) y = Add(x, u)"
+    ),
+    "last_as_many": "t = Concat<axis=1>(x, x) m = Neg(l) y = Slice(t, m, big, one)",
     "mask": "t = Concat<axis=0>(l, l) f = ConstantOfShape(t) y = Trilu<upper=1>(f)",
     "mean": "f = Cast<to=1>(s0) y = Div(x, f)",
     "last_row": "g = Sub(s0, ione) y = Gather<axis=1>(x, g)",
@@ -275,3 +281,41 @@ def test_a_slice_of_a_known_size_ends_where_it_says() -> None:
     graph = from_onnx(model)
 
     assert graph.nodes[graph.outputs[0]].tensor.shape == ("max(n - 1, 0)", 1_500_000_000)
+
+
+JOINED = """
+<ir_version: 10, opset_import: ["" : 18]>
+g (float[1, 2, h, w] x) => (float[a, b, c, d] y)
+<float[4] scales = {1.0, 1.0, 2.0, 2.0}>
+{
+    p = AveragePool<kernel_shape=[1, 1], strides=[2, 2]>(x)
+    r = Resize<mode="nearest", coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor">(p, , scales)
+    y = Concat<axis=1>(r, x)
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["native", "onnxruntime"])
+def test_tensors_that_are_joined_have_the_same_sizes(target: str) -> None:
+    """As in detectors: an image that was made smaller and enlarged again, beside the image."""
+    made = collage.compile(parse_model(JOINED), [target], cost=lambda _: 1e-6, race_seconds=0.01)
+    inputs = {"x": np.random.default_rng(0).normal(size=(1, 2, 6, 4)).astype(np.float32)}
+
+    assert not {op for op in operators(from_onnx(parse_model(JOINED))) if op.startswith("onnx.")}
+    right = run_onnx(parse_model(JOINED), inputs)
+    np.testing.assert_allclose(made.run(inputs)["y"], right["y"], rtol=1e-5, atol=1e-6)
+    for shape in ((1, 2, 5, 4), (1, 2, 6, 3)):
+        with pytest.raises(ExecutableError, match="needs"):
+            made.run({"x": np.zeros(shape, np.float32)})
+
+
+def test_names_of_joined_dimensions_are_one_size() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 18]>
+    g (float[1, h, 4] x, float[1, k, 4] z) => (float[a, b, c] y) { y = Concat<axis=2>(x, z) }"""
+
+    graph = from_onnx(parse_model(text))
+
+    assert [node.op for node in graph.nodes if node.is_call] == ["concat"]
+    shapes = [node.type.shape for node in graph.nodes if isinstance(node.type, TensorType)]
+    assert shapes == [(1, "h", 4), (1, "h", 4), (1, "h", 8)]

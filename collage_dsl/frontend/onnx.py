@@ -94,7 +94,6 @@ def from_onnx(
     except FrontendError as error:
         is_named = isinstance(model, onnx.ModelProto) or str(model) in str(error)
         raise error if is_named else type(error)(f"{model}: {error}") from error
-    graph.onnx = origins(loaded, graph)
     return graph
 
 
@@ -107,6 +106,7 @@ def _imported(
     """The graph, with those dimensions as numbers for which its operators leave one number."""
     while True:
         graph = _Importer(model, shapes, make_constant, data).run()
+        graph.onnx = origins(model, graph)
         known = known_sizes(requirements_of(graph))
         types = input_types(model.graph, shapes)
         found = {

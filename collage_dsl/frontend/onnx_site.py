@@ -27,6 +27,9 @@ class Scope(Protocol):
     def sizes(self, name: str) -> Sizes | None:
         """The value `name` if its elements follow from dimensions of inputs, and are no numbers."""
 
+    def cast_sizes(self, name: str) -> list[Any] | None:
+        """The elements of `name` before they were cast, if they are sizes that were cast."""
+
     def dims(self, name: str) -> list[Any] | None:
         """The dimensions of a tensor, of which some are no numbers; None where one is not known."""
 

@@ -94,11 +94,49 @@ def filled(site: Site) -> Value | None:
 
 def counted(site: Site) -> Value | None:
     """`Range` up to a size. TVM's converter makes a tensor of unknown size."""
-    bounds = [site.sizes(place) for place in range(3)]
+    bounds = [_whole(site, place) for place in range(3)]
     sizes = [found[0] for found in bounds if found is not None and len(found) == 1]
     if len(sizes) < 3 or _are_numbers(sizes):
         return None
-    return relax.op.arange(*map(_expr, sizes), "int64")
+    made = relax.op.arange(*map(_expr, sizes), "int64")
+    constants = [site.constant(place) for place in range(3)]
+    dtype = next((str(each.dtype) for each in constants if each is not None), "int64")
+    return made if dtype == "int64" else relax.op.astype(site.scope.emit(made), dtype)
+
+
+def _whole(site: Site, place: int) -> list[Size] | None:
+    """The elements of an operand if they are whole: also floats that were sizes, and constants."""
+    array = site.constant(place)
+    if array is not None and array.dtype.kind == "f" and (array == np.trunc(array)).all():
+        return [int(each) for each in array.flat] if np.isfinite(array).all() else None
+    found = site.sizes(place)
+    return site.scope.cast_sizes(site.name(place)) if found is None else found
+
+
+def joined(site: Site) -> Value | None:
+    """
+    `Concat` of tensors whose other dimensions are not known to be equal. They have to be, which is
+    checked before the model runs: the reshape here is one to the same shape.
+    """
+    shapes = [site.dims(place) for place in range(len(site.node.input))]
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) < len(shapes) or len({*map(len, known)}) > 1 or not known[0]:
+        return None
+    axis, is_equal = site.attrs["axis"] % len(known[0]), site.scope.arithmetic.is_equal
+    wanted = [[*known[0][:axis], dims[axis], *known[0][axis + 1 :]] for dims in known]
+    other = [
+        any(not is_equal(*pair) for pair in zip(*both, strict=True))
+        for both in zip(known, wanted, strict=True)
+    ]
+    if not any(other):
+        return None
+    parts = [
+        site.scope.emit(relax.op.reshape(site.expr(place), relax.ShapeExpr(dims)))
+        if is_other
+        else site.expr(place)
+        for place, (dims, is_other) in enumerate(zip(wanted, other, strict=True))
+    ]
+    return relax.op.concat(parts, axis)
 
 
 def sliced(site: Site) -> Value | None:
@@ -192,6 +230,7 @@ def _expr(size: Size) -> Any:
 
 
 SIZED: Mapping[str, Converter] = {
+    "Concat": joined,
     "ConstantOfShape": filled,
     "Expand": expand,
     "Range": counted,

@@ -223,6 +223,10 @@ def _less_or_equal(at: Arithmetic, x: Size, y: Size) -> bool | None:
     return None if greater is None else not greater
 
 
+def _negated(_: Arithmetic, given: _Arrays, attrs: Mapping[str, Any]) -> _Made:
+    return -given[0]
+
+
 def _taken(_: Arithmetic, given: _Arrays, attrs: Mapping[str, Any]) -> _Made:
     data, indices = given
     return np.take(data, _integers(indices), axis=attrs.get("axis", 0))
@@ -322,6 +326,7 @@ _OPERATORS: Mapping[str, _Compute] = {
     "Min": _each(Arithmetic.smaller),
     "Mod": _each(_rest),
     "Mul": _each(lambda _, x, y: x * y),
+    "Neg": _negated,
     "ReduceProd": _reduced(operator.mul, 1),
     "ReduceSum": _reduced(operator.add, 0),
     "Reshape": _reshaped,

@@ -81,6 +81,14 @@ class Values:
         value = self.value(name)
         return value if isinstance(value, Sizes) else None
 
+    def cast_sizes(self, name: str) -> list[Any] | None:
+        """The elements of `name` before they were cast, if they are sizes that were cast."""
+        maker = self.makers.get(name)
+        if maker is None or maker.op_type != "Cast":
+            return None
+        found = self.sizes(maker.input[0])
+        return None if found is None else list(found.values.flat)
+
     def pending(self, name: str) -> Pending | None:
         value = self.value(name)
         alone = self.uses[name] == 1

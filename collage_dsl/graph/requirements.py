@@ -7,6 +7,7 @@ from random import Random
 
 from collage_dsl.graph.graph import Graph, Node
 from collage_dsl.graph.opset import members
+from collage_dsl.graph.origin import Origin
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, names_in, size_of
 from collage_dsl.graph.types import Dim, TensorType, tensors
 
@@ -52,10 +53,11 @@ def requirements_of(graph: Graph) -> tuple[Requirement, ...]:
     for index in members(graph.calls):
         node = graph.nodes[index]
         operands = [graph.nodes[i] for i in node.inputs]
-        for need in _needs(node, operands):
+        origins = graph.origins(1 << index)
+        needs = _same_dims if _is_joined(node, origins) else _needs
+        for need in needs(node, operands):
             left, is_equal, right = need
             if need not in found and names_in(left) | names_in(right):
-                origins = graph.origins(1 << index)
                 named = f"the {origins[-1].op} node `{origins[-1].name}`" if origins else ""
                 called = named if origins and origins[-1].name else f"`{node.name}` ({node.op})"
                 found[need] = Requirement(left, right, is_equal, called)
@@ -127,6 +129,18 @@ def _needs(node: Node, operands: Sequence[Node]) -> Iterator[Need]:
         for left, is_equal, right in rule(node, known):
             if UNKNOWN not in (left, right):
                 yield left, is_equal, right
+
+
+def _is_joined(node: Node, origins: Sequence[Origin]) -> bool:
+    """Whether a reshape only says that an operand of a `Concat` is as large as another."""
+    return node.op == "reshape" and bool(origins) and origins[-1].op == "Concat"
+
+
+def _same_dims(node: Node, operands: Sequence[Node]) -> Iterator[Need]:
+    shapes = [type_.shape for each in (operands[0], node) for type_ in tensors(each.type)]
+    for left, right in zip(*(shape or () for shape in shapes), strict=True):
+        if left != right:
+            yield left, True, right
 
 
 # ---- Operators: what they need of the shapes of their operands ----

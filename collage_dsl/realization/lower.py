@@ -25,6 +25,7 @@ from collage_dsl.realization.native import (
 from collage_dsl.realization.place import BACKEND, TARGET
 from collage_dsl.realization.plain_buffers import with_plain_buffers
 from collage_dsl.realization.planned_memory import with_planned_memory
+from collage_dsl.realization.shape_functions import with_shape_functions
 from collage_dsl.realization.specialize import specialized
 from collage_dsl.realization.wider_types import in_wider_types
 from collage_dsl.realization.writes import packed_writes, with_blocks_at_writes
@@ -42,10 +43,11 @@ _TO_VM = (
     relax.transform.KillAfterLastUse,
     relax.transform.LowerRuntimeBuiltin,
     relax.transform.ComputePrimValue,
-    relax.transform.VMShapeLower,
-    relax.transform.AttachGlobalSymbol,
 )
-"""The passes after fusion in TVM's own pipeline for CPUs, before and after memory planning."""
+"""
+The passes after fusion in TVM's own pipeline for CPUs, before and after memory planning. Then come
+`VMShapeLower` and `AttachGlobalSymbol`.
+"""
 
 
 def lowering(backends: Sequence[Backend] = (), *, prepares_at_load: bool = False) -> Any:
@@ -72,7 +74,8 @@ def lowering(backends: Sequence[Backend] = (), *, prepares_at_load: bool = False
             lowered = lower(module, target, given, prepares_at_load=prepares_at_load)
             written = packed_writes(lowered)
             module = without_copies(_in_turn(_TO_CALLS, lowered))
-            return _in_turn(_TO_VM, with_planned_memory(module, written))
+            module = _in_turn(_TO_VM, with_planned_memory(module, written))
+            return relax.transform.AttachGlobalSymbol()(with_shape_functions(module))
 
     return tvm.transform.module_pass(lower_module, opt_level=0, name="CollageLowering")
 
