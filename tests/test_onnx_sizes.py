@@ -319,3 +319,17 @@ def test_names_of_joined_dimensions_are_one_size() -> None:
     assert [node.op for node in graph.nodes if node.is_call] == ["concat"]
     shapes = [node.type.shape for node in graph.nodes if isinstance(node.type, TensorType)]
     assert shapes == [(1, "h", 4), (1, "h", 4), (1, "h", 8)]
+
+
+def test_joined_dimensions_in_a_branch_are_checked_by_onnxruntime() -> None:
+    """Two dimensions of a tensor there may be exchanged: only their product would be checked."""
+    inner = JOINED[JOINED.index("p = ") : JOINED.rindex("}")].replace("y = Concat", "j = Concat")
+    text = JOINED[: JOINED.index("p = ")] + (
+        "yes = Constant<value = bool {1}>() "
+        f"y = If(yes)<then_branch = a () => (float[b0, b1, b2, b3] j) {{ {inner} }}, "
+        "else_branch = b () => (float[c0, c1, c2, c3] x2) { x2 = Identity(x) }> }"
+    )
+
+    graph = from_onnx(parse_model(text))
+
+    assert "onnx.Concat" in operators(graph)

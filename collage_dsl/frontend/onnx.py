@@ -147,6 +147,9 @@ class _Importer(Values):
         self.uses.update(self.outputs)
         self.types = input_types(model.graph, shapes)
 
+    def is_of_model(self, name: str) -> bool:
+        return any(name in node.output for node in self.nodes)
+
     def run(self) -> Graph:
         self.read_constants(self.graph, self.data)
         parameters = [self.parameter(name, type_) for name, type_ in self.types.items()]

@@ -33,6 +33,9 @@ class Scope(Protocol):
     def dims(self, name: str) -> list[Any] | None:
         """The dimensions of a tensor, of which some are no numbers; None where one is not known."""
 
+    def is_of_model(self, name: str) -> bool:
+        """Whether a node of the model computes `name`, and not one of a graph inside."""
+
     def expr(self, name: str) -> Any:
         """The value `name` as an expression. A pending value is emitted."""
 

@@ -4,6 +4,7 @@ Convert ONNX operators whose results have sizes that are computed: `Reshape`, `E
 Sizes may have dimensions of inputs in them. Where they are all numbers, TVM's converter is used.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -116,7 +117,8 @@ def _whole(site: Site, place: int) -> list[Size] | None:
 def joined(site: Site) -> Value | None:
     """
     `Concat` of tensors whose other dimensions are not known to be equal. They have to be, which is
-    checked before the model runs: the reshape here is one to the same shape.
+    checked before the model runs: the reshape here is one to the same shape. In a graph inside the
+    model, of whose nodes nothing is known later, at most one dimension of a tensor may be unknown.
     """
     shapes = [site.dims(place) for place in range(len(site.node.input))]
     known = [shape for shape in shapes if shape is not None]
@@ -125,10 +127,11 @@ def joined(site: Site) -> Value | None:
     axis, is_equal = site.attrs["axis"] % len(known[0]), site.scope.arithmetic.is_equal
     wanted = [[*known[0][:axis], dims[axis], *known[0][axis + 1 :]] for dims in known]
     other = [
-        any(not is_equal(*pair) for pair in zip(*both, strict=True))
+        sum(not is_equal(*pair) for pair in zip(*both, strict=True))
         for both in zip(known, wanted, strict=True)
     ]
-    if not any(other):
+    most = sys.maxsize if site.scope.is_of_model(site.node.output[0]) else 1
+    if not 0 < max(other) <= most:
         return None
     parts = [
         site.scope.emit(relax.op.reshape(site.expr(place), relax.ShapeExpr(dims)))
