@@ -89,6 +89,10 @@ class Values:
         found = self.sizes(maker.input[0])
         return None if found is None else list(found.values.flat)
 
+    def is_of_model(self, name: str) -> bool:
+        """Whether a node of the model computes `name`, and not one of a graph inside."""
+        return False
+
     def pending(self, name: str) -> Pending | None:
         value = self.value(name)
         alone = self.uses[name] == 1
