@@ -17,15 +17,16 @@ def with_bounded_shapes(module: tvm.IRModule) -> tvm.IRModule:
     `min(1, n)` is 1. Casts say so, because TVM infers types without the bounds, and of two values
     with shapes that look different it cannot tell the shape of the sum.
     """
-    functions = dict(module.functions_items())
+    new = {}
     for var, function in module.functions_items():
         least = (getattr(function, "attrs", None) or {}).get("tir_var_lower_bound")
         if isinstance(function, relax.Function) and least:
             simplifier = _Simplifier(module, function, least)
             if simplifier.finds_any:
-                functions[var] = simplifier.visit_expr(function)
-    if all(functions[var] is function for var, function in module.functions_items()):
+                new[var] = simplifier.visit_expr(function)
+    if not new:
         return module
+    functions = {**dict(module.functions_items()), **new}
     return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
 
 

@@ -41,10 +41,12 @@ def in_wider_types(module: tvm.IRModule) -> tvm.IRModule:
     result of truth values says which numbers are not 0: a sum whether any is true, a product
     whether all are.
     """
-    functions = dict(module.functions_items())
-    for var, function in module.functions_items():
-        if isinstance(function, relax.Function) and _has_any(function):
-            functions[var] = _Wider(module).visit_expr(function)
+    new = {
+        var: _Wider(module).visit_expr(function)
+        for var, function in module.functions_items()
+        if isinstance(function, relax.Function) and _has_any(function)
+    }
+    functions = {**dict(module.functions_items()), **new}
     return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
 
 
