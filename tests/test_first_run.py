@@ -39,8 +39,11 @@ def test_a_model_is_compiled_whose_sequence_is_empty_for_small_inputs() -> None:
     np.testing.assert_allclose(found["sums"], sums, rtol=1e-5)
 
 
-def test_only_a_scan_may_crash() -> None:
+def test_only_a_scan_along_another_axis_may_crash() -> None:
     assert may_crash(parse_model(SCAN))
+    assert not may_crash(
+        parse_model(SCAN.replace("scan_input_axes = [1]", "scan_input_axes = [0]"))
+    )
     plain: onnx.ModelProto = parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
     )

@@ -141,14 +141,12 @@ class _Importer(Values):
         self.header = header_of(model)
         self.nodes = live_nodes(model.graph)
         self.makers.update({name: node for node in self.nodes for name in node.output})
+        self.of_model = frozenset(self.makers)
         self.outputs = [value.name for value in model.graph.output]
         self.dtypes = declared_dtypes(model.graph)
         self.uses.update(name for node in self.nodes for name in names_read(node))
         self.uses.update(self.outputs)
         self.types = input_types(model.graph, shapes)
-
-    def is_of_model(self, name: str) -> bool:
-        return any(name in node.output for node in self.nodes)
 
     def run(self) -> Graph:
         self.read_constants(self.graph, self.data)

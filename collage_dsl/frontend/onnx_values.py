@@ -43,6 +43,8 @@ class Values:
         self.literals: dict[str, Any] = {}
         self.uses: Counter[str] = Counter()
         self.makers: dict[str, onnx.NodeProto] = {}
+        self.of_model: frozenset[str] = frozenset()
+        """What nodes of the model compute, and not those of graphs inside."""
         self.symbols: Symbols = {}
         self.arithmetic = Arithmetic(self.symbols)
         self.objects: dict[str, onnx.TypeProto] = {}
@@ -90,8 +92,7 @@ class Values:
         return None if found is None else list(found.values.flat)
 
     def is_of_model(self, name: str) -> bool:
-        """Whether a node of the model computes `name`, and not one of a graph inside."""
-        return False
+        return name in self.of_model
 
     def pending(self, name: str) -> Pending | None:
         value = self.value(name)

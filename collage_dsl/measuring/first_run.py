@@ -1,11 +1,11 @@
 """The first run of a model in onnxruntime, in a process of its own because it may crash."""
 
 from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from collage_dsl.frontend.crashing import Sent, received, sent
 from collage_dsl.frontend.errors import RefusedInputsError
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.frontend.reference import REFUSALS, reference_session
@@ -15,7 +15,8 @@ from collage_dsl.measuring.worker import Workers
 from collage_dsl.realization.objects import run_session
 
 Array = np.ndarray[Any, Any]
-Task = tuple[Sent, Shapes | None, Mapping[str, Array]]
+Task = tuple[Any, Shapes | None, Mapping[str, Array]]
+"""A model, or the path of its file; the shapes of its inputs; and the inputs."""
 
 _LIMIT = 3600.0
 """Seconds that a run may take."""
@@ -26,7 +27,7 @@ def runner_apart(model: Any, shapes: Shapes | None) -> Callable[[Mapping[str, Ar
     Runs an ONNX model, or the file of one, in another process. Raises `RefusedInputsError` where it
     does not run: with what onnxruntime says, or with the signal that ended the process.
     """
-    given = sent(model)
+    given = Path(model).absolute() if isinstance(model, str | Path) else model
 
     def run(inputs: Mapping[str, Array]) -> None:
         with Workers(_refusal) as workers:
@@ -40,8 +41,7 @@ def runner_apart(model: Any, shapes: Shapes | None) -> Callable[[Mapping[str, Ar
 
 def _refusal(task: Task) -> Generator[None, None, str]:
     """Why onnxruntime does not run a model on some inputs; empty if it does."""
-    given, shapes, inputs = task
-    model = received(given)
+    model, shapes, inputs = task
     yield
     try:
         run_session(reference_session(model, shapes), inputs)

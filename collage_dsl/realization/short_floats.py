@@ -19,15 +19,12 @@ _SUMS = (
 _FUNCTIONS = (
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp",
     "image.grid_sample", "log", "log_add_exp", "nn.gelu", "nn.gelu_tanh", "nn.selu", "nn.silu",
-    "nn.softplus", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "square", "tan", "tanh",
+    "nn.softplus", "power", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "square", "tan", "tanh",
 )  # fmt: skip
-_WITHOUT_BFLOAT16 = ("floor_mod", "isfinite", "isinf", "isnan", "mod", "sign")
-"""Functions of which TVM makes no code for bfloat16."""
 
 SHORT: Mapping[str, tuple[str, ...]] = {
-    **{f"relax.{name}": ("float16", "bfloat16") for name in (*_SUMS, "power")},
+    **{f"relax.{name}": ("float16", "bfloat16") for name in _SUMS},
     **{f"relax.{name}": ("float16",) for name in _FUNCTIONS},
-    **{f"relax.{name}": ("bfloat16",) for name in _WITHOUT_BFLOAT16},
 }
 """
 Operators that add many numbers or compute in several steps, and the types for which they are
@@ -40,20 +37,15 @@ single steps on bfloat16 in float32.
 
 
 def in_float32(legalizer: Legalizer, short: Collection[str]) -> Legalizer:
-    """
-    `legalizer`, between two conversions if the result has one of the types `short`, or if the
-    operand has of which the result says whether something holds.
-    """
+    """`legalizer`, between two conversions if the result has one of the types `short`."""
 
     def legalized(builder: Any, call: Any) -> Any:
         dtype = _dtype_of_result(call)
-        asked = _dtype(call.args[0]) if dtype == "bool" else dtype
-        if asked not in short or getattr(call.attrs, "out_dtype", None):
+        if dtype not in short or getattr(call.attrs, "out_dtype", None):
             return legalizer(builder, call)
         arguments = [_widened(builder, argument) for argument in call.args]
         wide = builder.normalize(tvm.ir.Call(call.op, arguments, call.attrs, call.ty_args))
-        result = builder.emit(legalizer(builder, wide))
-        return result if dtype == "bool" else _narrowed(builder, result, dtype)
+        return _narrowed(builder, builder.emit(legalizer(builder, wide)), dtype)
 
     return legalized
 

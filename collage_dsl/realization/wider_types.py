@@ -18,6 +18,7 @@ _CALCULATE = (
     | {"negative", "nn.relu", "power", "prod", "sign", "square", "std", "subtract", "sum"}
     | {"variance"}
 )
+_WITHOUT_BFLOAT16 = {"floor_mod", "isfinite", "isinf", "isnan", "mod", "power", "sign"}
 _AVERAGE = {"mean", "variance"} | {
     f"nn.{kind}avg_pool{rank}d" for rank in (1, 2, 3) for kind in ("", "adaptive_")
 }
@@ -31,6 +32,7 @@ _TYPES: tuple[tuple[AbstractSet[str], Mapping[str, str]], ...] = (
     (_AVERAGE, dict.fromkeys(_UP_TO_32_BITS, "int64")),
     ({"std"}, dict.fromkeys((*_UP_TO_32_BITS, "int64", "uint64"), "float64")),
     ({"negative", "sign"}, dict.fromkeys(_UNSIGNED, "int64")),
+    (_WITHOUT_BFLOAT16, {"bfloat16": "float32"}),
 )
 """Operators, and for each type that they may take, the type in which they are computed."""
 
@@ -89,6 +91,8 @@ class _Wider(relax.PyExprMutator):
     def converted(self, value: Any, dtype: str | None) -> Any:
         if dtype is None or dtype == _dtype(value):
             return value
+        if isinstance(value, tvm.ir.GenericConst):  # A kernel has no tensors inside.
+            return relax.const(value.value.numpy().astype(dtype), dtype)
         return self.builder_.emit(relax.op.astype(value, dtype))
 
     def as_before(self, value: Any, type_: Any) -> Any:
