@@ -6,6 +6,7 @@ import onnx
 import onnx.inliner
 import onnx.shape_inference
 
+from collage_dsl.frontend.onnx_inlined import give_defaults
 from collage_dsl.frontend.onnx_limits import is_known
 from collage_dsl.frontend.onnx_opaque import Opaque
 from collage_dsl.frontend.onnx_scope import graphs_of, rename
@@ -27,9 +28,7 @@ def body_of(
     schema = _function(node, model)
     if model.graph.initializer or schema is None:
         return None
-    given = {attribute.name for attribute in node.attribute}
-    defaults = (each.default_value for each in schema.attributes.values())
-    node.attribute.extend(each for each in defaults if each.name and each.name not in given)
+    give_defaults(node, schema)
     try:
         inlined = onnx.inliner.inline_selected_functions(
             model, [(node.domain, node.op_type)], inline_schema_functions=True

@@ -29,6 +29,13 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
         ) from error
 
 
+def give_defaults(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> None:
+    """Give all attributes of a call of the operator of `schema`: the inliner has no defaults."""
+    given = {attribute.name for attribute in node.attribute}
+    defaults = (each.default_value for each in schema.attributes.values())
+    node.attribute.extend(each for each in defaults if each.name and each.name not in given)
+
+
 def _versions(scope: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
     """The version of each domain; the standard one is named by the empty text."""
     names = {"ai.onnx": ""}

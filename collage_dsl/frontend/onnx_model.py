@@ -12,6 +12,7 @@ from collage_dsl.frontend.errors import FrontendError, UnreadableModelError
 from collage_dsl.frontend.onnx_check import check_names, check_size, np_dtype
 from collage_dsl.frontend.onnx_data import Data, read, read_nested
 from collage_dsl.frontend.onnx_inlined import inlined
+from collage_dsl.frontend.onnx_newest import has_new_operators, is_too_new, lowered
 from collage_dsl.frontend.onnx_scope import names_read
 from collage_dsl.frontend.onnx_types import dtype_of, type_text
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
@@ -37,7 +38,8 @@ def load_apart(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, Da
     if path is None or found is None:
         return load(model), None
     apart, data = found
-    if apart.functions or opset_of(apart) < OLDEST_OPSET or not apart.graph.output:
+    is_changed = apart.functions or opset_of(apart) < OLDEST_OPSET or has_new_operators(apart)
+    if is_changed or not apart.graph.output:
         return load(model), None
     read_nested(apart, path)
     return _checked(apart, model), data
@@ -50,7 +52,10 @@ def load(model: str | Path | onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _checked(loaded: onnx.ModelProto, model: str | Path | onnx.ModelProto) -> onnx.ModelProto:
-    """`loaded`, which was read from `model`, with functions inlined. Raises `FrontendError`."""
+    """
+    `loaded`, which was read from `model`, with functions inlined, in versions that are known.
+    Raises `FrontendError`.
+    """
     if not loaded.graph.output:
         raise FrontendError(f"{_what(model)} is not an ONNX model: it has no outputs")
     if opset_of(loaded) < 1:
@@ -65,6 +70,8 @@ def _checked(loaded: onnx.ModelProto, model: str | Path | onnx.ModelProto) -> on
         )
     if loaded.functions:
         loaded = inlined(loaded)
+    if is_too_new(loaded):
+        loaded = lowered(loaded)
     check_names(loaded.graph)
     return loaded
 

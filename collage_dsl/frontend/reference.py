@@ -10,6 +10,7 @@ from onnx import helper
 
 from collage_dsl.frontend.errors import FrontendError, RefusedInputsError
 from collage_dsl.frontend.onnx_model import Shapes, load_structure
+from collage_dsl.frontend.onnx_newest import is_too_new, lowered
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
 from collage_dsl.offline import onnxruntime
 from collage_dsl.offline import onnxruntime_pybind11_state as refusals
@@ -42,6 +43,8 @@ def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None
     is_file = not isinstance(model, onnx.ModelProto)
     loaded = model if isinstance(model, onnx.ModelProto) else load_structure(Path(model))
     structure = loaded
+    if is_too_new(loaded):
+        loaded = lowered(loaded)
     if opset_of(loaded) < OLDEST_OPSET:
         loaded = upgraded(loaded)
     elif shapes or _has_name_twice(loaded):
@@ -86,7 +89,10 @@ def _session(source: str | bytes, options: Any) -> Any:
     except REFUSALS as error:
         said = " ".join(str(error).split())
         reason = re.sub(
-            r"^\[ONNXRuntimeError\] : \d+ : \w+ : |Load model from .*? failed:", "", said
+            r"^\[ONNXRuntimeError\] : \d+ : \w+ : |Load model from .*? failed:"
+            r"|/onnxruntime_src/\S+:\d+ .*?\) ",
+            "",
+            said,
         )
         raise FrontendError(f"onnxruntime refuses the model: {reason.rstrip('.')}") from error
 
