@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass
 
 import pytest
@@ -41,8 +42,9 @@ def collage(*arguments: object, timeout: float = 300) -> Done:
 
 
 def said(*arguments: object, encoding: str = "utf-8") -> Done:
-    """What `collage` says in this process."""
-    with pytest.MonkeyPatch.context() as patch:
+    """What `collage` says in this process, where it takes less time than in one of its own."""
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)  # In a test, warnings are errors.
         streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2)]
         patch.setattr(sys, "stdout", streams[0])
         patch.setattr(sys, "stderr", streams[1])

@@ -88,7 +88,7 @@ def test_every_fusion_is_in_some_model() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_a_near_miss_is_one_for_the_spec_where_it_is_one_for_the_loops(name: str) -> None:
     """What is part of a fusion is changed in one thing, here in a few places of each model."""
-    _compare_mutants(name, most=12, seed=0)
+    _compare_mutants(name, most=3, seed=0)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from collage_dsl.cli.config import KEYS, Configs
-from tests.commands import FIVE_MISTAKES, assert_one_message, collage
+from tests.commands import FIVE_MISTAKES, assert_one_message, said
 from tests.test_check_formats import CLEAN, WARNED
 
 
@@ -23,31 +23,31 @@ def configure(folder: Path, text: str) -> None:
 
 
 def test_warnings_fail_where_they_are_asked_to(warned: Path) -> None:
-    assert collage("check", warned).code == 0
-    assert collage("check", warned, "--fail-level", "warning").code == 1
-    assert collage("check", warned, "--fail-level", "warning", "--exit-zero").code == 0
+    assert said("check", warned).code == 0
+    assert said("check", warned, "--fail-level", "warning").code == 1
+    assert said("check", warned, "--fail-level", "warning", "--exit-zero").code == 0
 
 
 def test_exit_zero_shows_errors_all_the_same(tmp_path: Path) -> None:
     path = tmp_path / "five.collage"
     path.write_text(FIVE_MISTAKES)
 
-    done = collage("check", path, "--exit-zero")
+    done = said("check", path, "--exit-zero")
 
     assert (done.code, done.out.count("error[")) == (0, 5)
-    assert collage("check", tmp_path / "none.collage", "--exit-zero").code == 2
+    assert said("check", tmp_path / "none.collage", "--exit-zero").code == 2
 
 
 def test_the_nearest_configuration_counts(warned: Path) -> None:
     configure(warned.parent.parent, '[tool.collage]\nfail-level = "warning"\n')
-    assert collage("check", warned).code == 1
-    assert collage("check", warned, "--fail-level", "error").code == 0
+    assert said("check", warned).code == 1
+    assert said("check", warned, "--fail-level", "error").code == 0
 
     configure(warned.parent, "[tool.other]\n")
-    assert collage("check", warned).code == 1
+    assert said("check", warned).code == 1
 
     configure(warned.parent, "[tool.collage]\n")
-    assert collage("check", warned).code == 0
+    assert said("check", warned).code == 0
 
 
 def test_each_file_has_its_own_configuration(warned: Path, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_each_file_has_its_own_configuration(warned: Path, tmp_path: Path) -> No
     other = tmp_path / "other.collage"
     other.write_text(WARNED)
 
-    done = collage("check", warned, other, "--output-format", "concise")
+    done = said("check", warned, other, "--output-format", "concise")
 
     assert (done.code, len(done.out.splitlines())) == (0, 1)
     assert done.out.startswith(str(other))
@@ -69,14 +69,14 @@ def test_imports_are_looked_for_on_the_path(warned: Path, tmp_path: Path) -> Non
     warned.write_text(
         'collage 1;\nimport "kept.collage" only (kept);\ntarget t on llvm { rules kept; }\n'
     )
-    assert collage("check", warned).code == 1
+    assert said("check", warned).code == 1
 
     configure(tmp_path, '[tool.collage]\npath = ["common"]\n')
-    assert collage("check", warned).code == 0
+    assert said("check", warned).code == 0
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("[tool.collage]\nfail_level = 'error'", "has no `fail_level`; did you mean `fail-level`?"),
         ("[tool.collage]\nfail-level = 'info'", "`fail-level` is"),
@@ -97,12 +97,12 @@ def test_imports_are_looked_for_on_the_path(warned: Path, tmp_path: Path) -> Non
         ("[tool.collage", "cannot read"),
     ],
 )
-def test_a_wrong_configuration_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_configuration_is_refused(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "clean.collage"
     path.write_text(CLEAN)
     configure(tmp_path, text)
 
-    assert_one_message(collage("check", path), 2, "pyproject.toml", said)
+    assert_one_message(said("check", path), 2, "pyproject.toml", reason)
 
 
 def test_imports_are_looked_for_where_the_command_says(tmp_path: Path) -> None:
@@ -116,12 +116,12 @@ def test_imports_are_looked_for_where_the_command_says(tmp_path: Path) -> None:
         "pattern p(x) { y = act(x); yield y; }\ntarget t on llvm { rules dfpattern(p); }\n"
     )
 
-    assert collage("check", file).code == 1
-    assert collage("check", file, "--path", tmp_path / "lib").code == 0
+    assert said("check", file).code == 1
+    assert said("check", file, "--path", tmp_path / "lib").code == 0
 
 
 def test_the_beginning_of_a_code_stands_for_all_codes_that_begin_so(warned: Path) -> None:
-    for said, shown in [
+    for written, shown in [
         ('ignore = ["W04"]', False),
         ('ignore = ["W"]', False),
         ('ignore = ["W08"]', True),
@@ -130,18 +130,18 @@ def test_the_beginning_of_a_code_stands_for_all_codes_that_begin_so(warned: Path
         ('select = ["W0405"]\nignore = ["W04"]', True),
         ('select = ["W04"]\nignore = ["W0405"]', False),
     ]:
-        configure(warned.parent, f"[tool.collage]\n{said}\n")
-        assert ("W0405" in collage("check", warned).out) == shown, said
+        configure(warned.parent, f"[tool.collage]\n{written}\n")
+        assert ("W0405" in said("check", warned).out) == shown, written
 
 
 def test_options_come_in_place_of_the_codes_of_the_configuration(warned: Path) -> None:
     configure(warned.parent, '[tool.collage]\nignore = ["W04"]\n')
 
-    assert "W0405" in collage("check", warned, "--ignore", "W08, W09").out
-    assert "W0405" in collage("check", warned, "--select", "W0405").out
-    assert "W0405" not in collage("check", warned, "--select", "W08").out
-    assert_one_message(collage("check", warned, "--ignore", "W7"), 2, "there is no code `W7`")
-    assert_one_message(collage("check", warned, "--select", "E02"), 2, "`E02` is an error")
+    assert "W0405" in said("check", warned, "--ignore", "W08, W09").out
+    assert "W0405" in said("check", warned, "--select", "W0405").out
+    assert "W0405" not in said("check", warned, "--select", "W08").out
+    assert_one_message(said("check", warned, "--ignore", "W7"), 2, "there is no code `W7`")
+    assert_one_message(said("check", warned, "--select", "E02"), 2, "`E02` is an error")
 
 
 def test_files_have_their_own_codes(warned: Path) -> None:
@@ -149,7 +149,7 @@ def test_files_have_their_own_codes(warned: Path) -> None:
     other.write_text(WARNED)
     configure(warned.parent.parent, '[tool.collage.per-file-ignores]\n"specs/w*" = ["W04"]\n')
 
-    done = collage("check", warned.parent, "--output-format", "concise")
+    done = said("check", warned.parent, "--output-format", "concise")
 
     assert [line.partition(":")[0] for line in done.out.splitlines()] == [str(other)]
 
@@ -159,7 +159,7 @@ def test_findings_are_counted_by_what_they_are(warned: Path, tmp_path: Path) -> 
     five.write_text(FIVE_MISTAKES)
 
     def summary(*options: str) -> str:
-        return collage("check", warned, five, *options).out.splitlines()[-1]
+        return said("check", warned, five, *options).out.splitlines()[-1]
 
     assert summary() == "2 files checked, 5 errors, 1 warning"
     assert summary("--fail-level", "warning") == (
@@ -169,7 +169,7 @@ def test_findings_are_counted_by_what_they_are(warned: Path, tmp_path: Path) -> 
 
 def test_what_fails_is_a_failure_in_junit_too(warned: Path) -> None:
     def failures(*options: str) -> str:
-        return collage("check", warned, "--output-format", "junit", *options).out
+        return said("check", warned, "--output-format", "junit", *options).out
 
     assert 'tests="1" failures="0"' in failures()
     assert 'tests="1" failures="1"' in failures("--fail-level", "warning")
@@ -191,7 +191,7 @@ def test_the_settings_in_the_documentation_are_all_there_are(tmp_path: Path) -> 
 
 
 def test_a_path_that_is_no_folder_is_refused(warned: Path) -> None:
-    done = collage("check", warned, "--path", warned.parent / "nowhere")
+    done = said("check", warned, "--path", warned.parent / "nowhere")
 
     assert done.code == 2
     assert "nowhere' does not exist" in done.err
@@ -199,6 +199,6 @@ def test_a_path_that_is_no_folder_is_refused(warned: Path) -> None:
 
 @pytest.mark.parametrize("command", ["check", "fmt", "test"])
 def test_a_name_of_standard_input_needs_standard_input(warned: Path, command: str) -> None:
-    done = collage(command, warned, "--stdin-filename", "a.collage")
+    done = said(command, warned, "--stdin-filename", "a.collage")
 
     assert_one_message(done, 2, "add `-` to FILES")

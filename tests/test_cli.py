@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from collage_dsl.cost import CostStore
-from tests.commands import FIVE_MISTAKES, assert_one_message, collage
+from tests.commands import FIVE_MISTAKES, assert_one_message, said
 from tests.models import small_convolution
 
 SPECS = Path(__file__).parent.parent / "specs"
@@ -37,7 +37,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("command", ["check", "fmt", "test"])
 def test_a_folder_without_spec_files_is_a_mistake(command: str, tmp_path: Path) -> None:
-    done = collage(command, tmp_path)
+    done = said(command, tmp_path)
 
     assert (done.code, done.out) == (2, "")
     assert done.err == f"error: there is no `.collage` file in {tmp_path}\n"
@@ -47,14 +47,14 @@ def test_check_shows_five_independent_mistakes_where_they_are(tmp_path: Path) ->
     path = tmp_path / "five.collage"
     path.write_text(FIVE_MISTAKES)
 
-    done = collage("check", path, "--output-format", "json")
+    done = said("check", path, "--output-format", "json")
 
     found = json.loads(done.out)["diagnostics"]
     assert done.code == 1
     assert [(d["line"], d["column"]) for d in found] == [(4, 7), (5, 7), (6, 25), (7, 15), (11, 26)]
     assert len({d["code"] for d in found}) >= 4
-    assert collage("check", path).code == 1
-    assert len(collage("check", path, "--output-format", "concise").out.splitlines()) == 5
+    assert said("check", path).code == 1
+    assert len(said("check", path, "--output-format", "concise").out.splitlines()) == 5
 
 
 def test_check_needs_no_tvm(tmp_path: Path) -> None:
@@ -74,13 +74,13 @@ def test_check_needs_no_tvm(tmp_path: Path) -> None:
 
 
 def test_the_shipped_specs_are_clean() -> None:
-    done = collage("check", *sorted(SPECS.glob("*.collage")))
+    done = said("check", *sorted(SPECS.glob("*.collage")))
 
     assert (done.code, done.err) == (0, "")
 
 
 def test_plan_covers_every_operator_once_in_order(model: Path, costs: Path) -> None:
-    done = collage(
+    done = said(
         *("plan", model, "-t", "native", "-t", "onnxruntime", "--costs", costs),
         *("--output-format", "json"),
     )
@@ -99,25 +99,25 @@ def test_plan_draws_the_model_with_its_kernels(model: Path, tmp_path: Path) -> N
     costs, picture = tmp_path / "costs.yaml", tmp_path / "plan.svg"
     costs.write_text('tvm: {ops: {"*": 1.0e-5}}\n')
 
-    done = collage("plan", model, "-t", "native", "--costs", costs, "--picture", picture)
+    done = said("plan", model, "-t", "native", "--costs", costs, "--picture", picture)
 
     assert done.code == 0
     assert "<text" in picture.read_text("utf-8")
     nowhere = tmp_path / "none" / "plan.svg"
-    done = collage("plan", model, "-t", "native", "--costs", costs, "--picture", nowhere)
+    done = said("plan", model, "-t", "native", "--costs", costs, "--picture", nowhere)
     assert_one_message(done, 2, "plan.svg")
 
 
 def test_a_light_model_has_a_name_for_each_command(costs: Path) -> None:
-    planned = collage("plan", "squeezenet", "-t", "native", "--costs", costs)
-    listed = collage("candidates", "squeezenet", "-t", "native")
+    planned = said("plan", "squeezenet", "-t", "native", "--costs", costs)
+    listed = said("candidates", "squeezenet", "-t", "native")
 
     assert (planned.code, listed.code) == (0, 0), planned.err
     assert "91 operators" in planned.out
 
 
 def test_candidates_lists_what_the_rules_propose(model: Path) -> None:
-    done = collage(
+    done = said(
         "candidates", model, "-t", SPECS / "onnxruntime.collage", "--output-format", "json"
     )
 
@@ -128,7 +128,7 @@ def test_candidates_lists_what_the_rules_propose(model: Path) -> None:
 
 def test_compile_saves_what_run_runs(model: Path, tmp_path: Path) -> None:
     store = tmp_path / "costs.sqlite"
-    compiled = collage(
+    compiled = said(
         *("compile", model, "-t", "native", "-t", "onnxruntime", "-o", tmp_path / "out"),
         *("--store", store, "--output-format", "json"),
     )
@@ -138,7 +138,7 @@ def test_compile_saves_what_run_runs(model: Path, tmp_path: Path) -> None:
 
     x = np.random.default_rng(0).normal(size=(1, 3, 12, 12)).astype(np.float32)
     np.savez(tmp_path / "in.npz", x=x)
-    ran = collage(
+    ran = said(
         *("run", tmp_path / "out", "--inputs", tmp_path / "in.npz"),
         *("--outputs", tmp_path / "result.npz", "--output-format", "json"),
     )
@@ -154,10 +154,10 @@ def test_compile_verifies_on_given_inputs(model: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "other.npz", x=x[:, 1:])
     command = ("bench", model, "-t", "native", "--store", tmp_path / "costs", "--inputs")
 
-    done = collage(*command, tmp_path / "in.npz", "--output-format", "json")
-    shown = collage(*command, tmp_path / "in.npz")
-    other = collage(*command, tmp_path / "other.npz")
-    missing = collage(*command, tmp_path / "none.npz")
+    done = said(*command, tmp_path / "in.npz", "--output-format", "json")
+    shown = said(*command, tmp_path / "in.npz")
+    other = said(*command, tmp_path / "other.npz")
+    missing = said(*command, tmp_path / "none.npz")
 
     verification = json.loads(done.out)["verification"]
     assert verification["draws"][0] == "given"
@@ -186,11 +186,11 @@ def test_a_file_that_is_not_onnx(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_text("this is prose")
 
-    assert_one_message(collage("candidates", path, "-t", "native"), 1, "model.onnx")
+    assert_one_message(said("candidates", path, "-t", "native"), 1, "model.onnx")
 
 
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:
-    done = collage("candidates", tmp_path / "none.onnx", "-t", "native")
+    done = said("candidates", tmp_path / "none.onnx", "-t", "native")
 
     assert_one_message(done, 2, "none.onnx")
 
@@ -198,19 +198,19 @@ def test_a_model_that_is_not_there(tmp_path: Path) -> None:
 def test_an_operator_that_cannot_be_imported_is_named_with_its_node(tmp_path: Path) -> None:
     onnx.save(unknown_operator(), tmp_path / "foo.onnx")
 
-    done = collage("candidates", tmp_path / "foo.onnx", "-t", "native")
+    done = said("candidates", tmp_path / "foo.onnx", "-t", "native")
 
     assert_one_message(done, 1, "Foo", "foo_1")
 
 
 def test_a_spec_that_is_not_there(model: Path) -> None:
-    done = collage("candidates", model, "-t", "specs/nowhere.collage")
+    done = said("candidates", model, "-t", "specs/nowhere.collage")
 
     assert_one_message(done, 2, "there is no spec file specs/nowhere.collage", "native")
 
 
 def test_a_target_that_the_spec_does_not_have(model: Path) -> None:
-    done = collage("candidates", model, "-t", f"{SPECS / 'native.collage'}#tmv")
+    done = said("candidates", model, "-t", f"{SPECS / 'native.collage'}#tmv")
 
     assert_one_message(done, 2, "has no target `tmv`; did you mean `tvm`?")
 
@@ -219,7 +219,7 @@ def test_a_spec_with_mistakes_shows_them_all(model: Path, tmp_path: Path) -> Non
     path = tmp_path / "five.collage"
     path.write_text(FIVE_MISTAKES)
 
-    done = collage("candidates", model, "-t", path)
+    done = said("candidates", model, "-t", path)
 
     assert done.code == 1
     assert done.err.count("error[") == 5
@@ -231,10 +231,10 @@ def test_a_compiler_that_nothing_provides(model: Path, tmp_path: Path, costs: Pa
         'collage 1;\ntarget t on llvm { compiler "onnxruntim"; rules op_call_by_kind(); }'
     )
 
-    done = collage("plan", model, "-t", path, "--store", tmp_path / "costs.sqlite")
+    done = said("plan", model, "-t", path, "--store", tmp_path / "costs.sqlite")
     assert_one_message(done, 2, "no backend is named `onnxruntim`", "did you mean `onnxruntime`?")
     # Proposing needs no backend.
-    assert collage("candidates", model, "-t", path).code == 0
+    assert said("candidates", model, "-t", path).code == 0
 
 
 def test_an_output_folder_that_cannot_be_written_is_refused_before_any_work(
@@ -243,7 +243,7 @@ def test_an_output_folder_that_cannot_be_written_is_refused_before_any_work(
     (tmp_path / "file").write_text("mine")
 
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
-        done = collage(
+        done = said(
             *("compile", model, "-t", "native", "-o", folder, "--store", tmp_path / "c.sqlite")
         )
         assert_one_message(done, 2, "cannot write")
@@ -255,7 +255,7 @@ def test_a_damaged_store(model: Path, tmp_path: Path) -> None:
     store = tmp_path / "costs.sqlite"
     store.write_bytes(b"not a database" * 100)
 
-    done = collage("plan", model, "-t", "native", "--store", store)
+    done = said("plan", model, "-t", "native", "--store", store)
 
     assert done.code == 2
     assert "cannot use the cost store" in done.err
@@ -265,45 +265,45 @@ def test_a_damaged_store(model: Path, tmp_path: Path) -> None:
 def test_a_wrong_cost_table(model: Path, tmp_path: Path) -> None:
     (tmp_path / "costs.yaml").write_text("tvm: {ops: {a: cheap}}")
 
-    done = collage("plan", model, "-t", "native", "--costs", tmp_path / "costs.yaml")
+    done = said("plan", model, "-t", "native", "--costs", tmp_path / "costs.yaml")
 
     assert_one_message(done, 1, "tvm.ops.a: this should be a valid number")
 
 
 @pytest.mark.parametrize("shape", ["x", "x=1,a b", "=1"])
 def test_a_shape_that_is_not_one(model: Path, shape: str) -> None:
-    done = collage("candidates", model, "-t", "native", "--shape", shape)
+    done = said("candidates", model, "-t", "native", "--shape", shape)
 
     assert_one_message(done, 2, "write it as NAME=1,3,224,224")
 
 
 def test_run_on_a_folder_without_a_model(tmp_path: Path) -> None:
-    assert_one_message(collage("run", tmp_path), 2, "holds no compiled model")
+    assert_one_message(said("run", tmp_path), 2, "holds no compiled model")
 
 
 def test_run_on_a_damaged_folder(tmp_path: Path) -> None:
     (tmp_path / "model.so").write_text("no library")
     (tmp_path / "signature.json").write_text('{"inputs": [], "outputs": []}')
 
-    assert_one_message(collage("run", tmp_path), 1, "is damaged")
+    assert_one_message(said("run", tmp_path), 1, "is damaged")
 
 
 def test_a_wrong_option_ends_with_2() -> None:
-    done = collage("plan", "--no-such-option")
+    done = said("plan", "--no-such-option")
 
     assert done.code == 2
     assert "--no-such-option" in done.err
 
 
 def test_the_choices_of_a_missing_option_are_on_its_line(tmp_path: Path) -> None:
-    done = collage("convert", tmp_path / "a.collage")
+    done = said("convert", tmp_path / "a.collage")
 
     assert done.code == 2
     assert "Choose from: json, yaml, collage" in done.err
 
 
 def test_doctor_finds_nothing_missing_here() -> None:
-    done = collage("doctor", "--output-format", "json")
+    done = said("doctor", "--output-format", "json")
 
     findings = {finding["what"]: finding for finding in json.loads(done.out)["findings"]}
     assert done.code == 0
@@ -315,8 +315,8 @@ def test_the_store_holds_what_plan_measured(model: Path, tmp_path: Path) -> None
     store = tmp_path / "costs.sqlite"
     # This strategy prices every kernel. Which kernels the others price, depends on the costs.
     options = ("--strategy", "exhaustive", "--store", store, "--output-format", "json")
-    first = collage("plan", model, "-t", "native", *options)
-    second = collage("plan", model, "-t", "native", *options)
+    first = said("plan", model, "-t", "native", *options)
+    second = said("plan", model, "-t", "native", *options)
 
     measured = json.loads(first.out)["measurements"]
     reused = json.loads(second.out)["measurements"]
@@ -331,9 +331,9 @@ def test_candidates_of_a_graph_in_text_need_no_model(tmp_path: Path) -> None:
     graph.write_text("x: f32[4];\ny = nn.relu(x);\nreturn y;\n")
     spec.write_text("collage 1;\ntarget t on llvm { rules op_call_by_kind(); }\n")
 
-    done = collage("candidates", graph, "-t", spec)
+    done = said("candidates", graph, "-t", spec)
 
     assert (done.code, done.err) == (0, "")
     assert "1 candidate" in done.out
-    refused = collage("plan", graph, "-t", spec)
+    refused = said("plan", graph, "-t", spec)
     assert_one_message(refused, 1, "a graph in text is read by the commands `show`, `coverage`")

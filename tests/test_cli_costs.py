@@ -15,7 +15,7 @@ import pytest
 
 from collage_dsl.cost import Context, CostStore, Infeasible, Measurement, Refusal, Spread
 from collage_dsl.measuring.timing import cpu_name
-from tests.commands import Done, assert_one_message, collage
+from tests.commands import Done, assert_one_message, said
 from tests.models import small_convolution
 
 ELSEWHERE = Context("there", "Z80", "llvm", "{}", '{"TVM itself": "0.1"}', '{"runs": "rarely"}')
@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def shown(store: Path, *options: str) -> dict[str, object]:
-    done = collage("costs", "show", "--store", store, "--output-format", "json", *options)
+    done = said("costs", "show", "--store", store, "--output-format", "json", *options)
     assert done.code == 0, done.err
     found = json.loads(done.out)
     assert isinstance(found, dict)
@@ -58,7 +58,7 @@ ALL = [("a", "here"), ("a", "there"), ("b", "there"), ("c", "nobody")]
 
 
 def test_what_a_store_knows_is_shown_by_what_it_depends_on(store: Path) -> None:
-    done = collage("costs", "show", "--store", store, "--kernels")
+    done = said("costs", "show", "--store", store, "--kernels")
 
     assert done.code == 0
     assert done.out.startswith(f"{store}: 4 costs\n")
@@ -97,10 +97,10 @@ def test_costs_are_taken_from_one_store_to_another(
     file = store
     if command == "import":
         file = tmp_path / "costs.json"
-        assert collage("costs", "export", file, "--store", store).code == 0
+        assert said("costs", "export", file, "--store", store).code == 0
     other = tmp_path / "other.sqlite"
 
-    done = collage("costs", command, file, "--store", other)
+    done = said("costs", command, file, "--store", other)
 
     assert done.code == 0, done.err
     assert "4 costs taken" in done.out
@@ -112,7 +112,7 @@ def test_costs_are_taken_from_one_store_to_another(
         kept = two.find("c", "nobody")
         assert kept is not None
         assert kept.spread == SPREAD
-    again = collage("costs", command, file, "--store", other)
+    again = said("costs", command, file, "--store", other)
     assert "0 costs taken" in again.out
 
 
@@ -126,7 +126,7 @@ def document(cost: dict[str, object], context: str = "c", version: int = 1, **fi
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("{", "has no costs"),
         (document({**COST, "seconds": 1}, version=2), "version: this should be 1"),
@@ -139,13 +139,13 @@ def document(cost: dict[str, object], context: str = "c", version: int = 1, **fi
         (document({**COST, "seconds": 1}, options="[]"), "contexts.0.options: "),
     ],
 )
-def test_a_file_that_has_no_costs_is_refused(store: Path, text: str, said: str) -> None:
+def test_a_file_that_has_no_costs_is_refused(store: Path, text: str, reason: str) -> None:
     file = store.with_name("wrong.json")
     file.write_text(text)
 
-    done = collage("costs", "import", file, "--store", store)
+    done = said("costs", "import", file, "--store", store)
 
-    assert_one_message(done, 1, said)
+    assert_one_message(done, 1, reason)
     assert names(store) == ALL
 
 
@@ -162,7 +162,7 @@ def test_a_file_that_has_no_costs_is_refused(store: Path, text: str, said: str) 
     ],
 )
 def test_what_is_deleted(store: Path, options: list[str], left: list[tuple[str, str]]) -> None:
-    done = collage("costs", "prune", "--store", store, *options)
+    done = said("costs", "prune", "--store", store, *options)
 
     assert done.code == 0, done.err
     assert names(store) == left
@@ -170,24 +170,24 @@ def test_what_is_deleted(store: Path, options: list[str], left: list[tuple[str, 
 
 
 def test_what_to_delete_has_to_be_said(store: Path) -> None:
-    assert_one_message(collage("costs", "prune", "--store", store), 2, "say what to delete")
+    assert_one_message(said("costs", "prune", "--store", store), 2, "say what to delete")
     assert names(store) == ALL
 
 
 def test_damage_is_found_and_repaired(store: Path) -> None:
     with CostStore(store) as costs:
         costs.add([], [Measurement(f"k{n}", "here", "nn.relu", 1.0) for n in range(2_000)])
-    assert collage("costs", "verify", "--store", store).out == f"{store}: 2004 costs, no damage\n"
+    assert said("costs", "verify", "--store", store).out == f"{store}: 2004 costs, no damage\n"
     content = bytearray(store.read_bytes())
     content[5 * 4096 : 6 * 4096] = bytes(4096)
     store.write_bytes(content)
 
-    found = collage("costs", "verify", "--store", store)
+    found = said("costs", "verify", "--store", store)
     assert found.code in (1, 2)
     assert store.read_bytes() == content
 
-    assert collage("costs", "verify", "--repair", "--store", store).code == 0
-    assert collage("costs", "verify", "--store", store).code == 0
+    assert said("costs", "verify", "--repair", "--store", store).code == 0
+    assert said("costs", "verify", "--store", store).code == 0
     with CostStore(store) as costs:
         assert len(costs) > 1_500
 
@@ -202,11 +202,11 @@ def test_each_command_sets_a_damaged_store_aside(
     monkeypatch.chdir(store.parent)
     damage(store, 4096, 8192)
     content = store.read_bytes()
-    found = collage("costs", "verify", "--store", store)
+    found = said("costs", "verify", "--store", store)
     assert (found.code, found.err) == (1, "")
     assert "malformed" in found.out
 
-    done = collage("costs", *command.split(), "--store", store)
+    done = said("costs", *command.split(), "--store", store)
 
     assert done.code == 0
     assert "was damaged (database disk image is malformed)" in done.err
@@ -218,7 +218,7 @@ def test_a_repair_keeps_the_damaged_file(store: Path) -> None:
     damage(store, 100, 4096)
     content = store.read_bytes()
 
-    done = collage("costs", "verify", "--repair", "--store", store)
+    done = said("costs", "verify", "--repair", "--store", store)
 
     assert done.code == 0
     (aside,) = store.parent.glob("*.damaged-*")
@@ -232,30 +232,30 @@ def damage(store: Path, start: int, end: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said", "left"),
+    ("change", "reason", "left"),
     [
         ("UPDATE cost SET measured_at = 'once' WHERE kernel = 'c'", "'once' is no date", 3),
         ("UPDATE context SET options = '[1]'", "the description of the context here is no", 4),
         ("UPDATE context SET timed = '{'", "the description of the context here is no", 4),
     ],
 )
-def test_rows_that_say_nothing_are_damage(store: Path, change: str, said: str, left: int) -> None:
+def test_rows_that_say_nothing_are_damage(store: Path, change: str, reason: str, left: int) -> None:
     with sqlite3.connect(store) as connection:
         connection.execute(change)
     connection.close()
 
-    assert said in collage("costs", "verify", "--store", store).out
+    assert reason in said("costs", "verify", "--store", store).out
 
-    assert collage("costs", "show", "--store", store).code == 0
-    done = collage("costs", "export", store.parent / "x.json", "--store", store)
+    assert said("costs", "show", "--store", store).code == 0
+    done = said("costs", "export", store.parent / "x.json", "--store", store)
     assert done.out.startswith(f"wrote {left} costs")
-    assert collage("costs", "verify", "--repair", "--store", store).code == 0
-    assert f"{left} costs, no damage" in collage("costs", "verify", "--store", store).out
+    assert said("costs", "verify", "--repair", "--store", store).code == 0
+    assert f"{left} costs, no damage" in said("costs", "verify", "--store", store).out
 
 
 @pytest.mark.parametrize("days", [557_000, 800_000, 10**30])
 def test_nothing_is_older_than_the_first_date(store: Path, days: int) -> None:
-    done = collage("costs", "prune", "--older-than", days, "--store", store)
+    done = said("costs", "prune", "--older-than", days, "--store", store)
 
     assert done.out == f"{store}: 0 costs deleted, 4 kept\n"
     assert names(store) == ALL
@@ -266,18 +266,18 @@ def test_a_reason_of_the_last_year_is_shown(store: Path) -> None:
     with CostStore(store) as costs:
         costs.add([], [Measurement("d", "here", "exp", late, measured_at="9999-12-31 00:00:00")])
 
-    assert "9999-12-31" in collage("costs", "show", "--store", store).out
+    assert "9999-12-31" in said("costs", "show", "--store", store).out
 
 
 @pytest.mark.parametrize("command", ["show", "verify", "prune --elsewhere", "export x.json"])
 def test_a_store_that_is_not_there_is_not_made(command: str, tmp_path: Path) -> None:
     path = tmp_path / "none.sqlite"
 
-    done = collage("costs", *command.split(), "--store", path)
+    done = said("costs", *command.split(), "--store", path)
 
     assert_one_message(done, 2, f"there is no file {path}")
     assert not path.exists()
-    of_folder = collage("costs", *command.split(), "--store", tmp_path)
+    of_folder = said("costs", *command.split(), "--store", tmp_path)
     assert_one_message(of_folder, 2, f"cannot read {tmp_path}: it is a folder")
 
 
@@ -301,7 +301,7 @@ def unprivileged(*arguments: object) -> Done:
 @pytest.mark.slow  # it gives up capabilities, which a container may forbid
 def test_a_store_that_cannot_be_written_can_be_read(read_only: Path) -> None:
     at = ("--store", read_only)
-    expected = collage("costs", "show", "--kernels", *at).out
+    expected = said("costs", "show", "--kernels", *at).out
     before = read_only.read_bytes()
 
     assert unprivileged("costs", "show", "--kernels", *at) == Done(0, expected, "")
@@ -318,7 +318,7 @@ def test_a_store_that_cannot_be_written_can_be_read(read_only: Path) -> None:
 def test_what_was_measured_says_what_it_depends_on(tmp_path: Path) -> None:
     model, store = tmp_path / "small.onnx", tmp_path / "costs.sqlite"
     onnx.save(small_convolution(), model)
-    assert collage("plan", model, "-t", "native", "--store", store).code == 0
+    assert said("plan", model, "-t", "native", "--store", store).code == 0
 
     contexts = shown(store)["contexts"]
     assert isinstance(contexts, list)
@@ -327,7 +327,7 @@ def test_what_was_measured_says_what_it_depends_on(tmp_path: Path) -> None:
     assert all(json.loads(each["versions"])["TVM itself"] for each in contexts)
     runs = {json.loads(each["timed"])["runs"] for each in contexts}
     assert runs == {"often", "rarely"}, "kernels of the model; those that tell what memory gives"
-    kept = collage("costs", "prune", "--outdated", "--store", store)
+    kept = said("costs", "prune", "--outdated", "--store", store)
     assert "0 costs deleted" in kept.out
 
 
@@ -338,7 +338,7 @@ def test_a_limit_is_a_number(option: str, tmp_path: Path) -> None:
     model = tmp_path / "small.onnx"
     onnx.save(small_convolution(), model)
 
-    done = collage("plan", model, "-t", "native", *option.split())
+    done = said("plan", model, "-t", "native", *option.split())
 
     assert done.code == 2
     assert f"Invalid value for '{option.split()[0]}'" in done.err
@@ -355,7 +355,7 @@ def test_a_file_that_cannot_be_written_is_named(
     onnx.save(small_convolution(), model)
     words = [model if word == "MODEL" else word for word in command.split()]
 
-    done = collage(*words, path, "--store", store)
+    done = said(*words, path, "--store", store)
 
     assert done.code == 2
     assert f"error: cannot write {path}: {why}" in done.err

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import collage_dsl as collage_api
 from collage_dsl.cli.main import app
 from collage_dsl.engine.lock import Lock
-from tests.commands import assert_one_message, collage
+from tests.commands import assert_one_message, said
 from tests.declared import declare
 from tests.models import small_convolution
 
@@ -25,7 +25,7 @@ def mine(kernel):
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Has the rates of this machine, and the costs of the kernels that showed them."""
     path = tmp_path_factory.mktemp("store") / "costs.sqlite"
-    done = collage("costs", "calibrate", "--store", path, "--output-format", "json")
+    done = said("costs", "calibrate", "--store", path, "--output-format", "json")
     assert done.code == 0, done.err
     for each in json.loads(done.out)["backends"]:
         assert each["reason"] is None
@@ -132,7 +132,7 @@ def test_a_calibrated_machine_is_estimated_by_its_own_rates(folder: Path, store:
 
 
 def test_a_calibration_is_shown(store: Path) -> None:
-    done = collage("costs", "show", "--store", store, "--kernels")
+    done = said("costs", "show", "--store", store, "--kernels")
 
     assert done.code == 0
     assert "analytic 1" in done.out
@@ -160,14 +160,14 @@ def test_a_compiled_model_and_its_lock_keep_where_costs_came_from(folder: Path) 
     assert CliRunner().invoke(app, frozen, standalone_mode=False).exception is None
     kept = json.loads((folder / "built" / "plan.json").read_text("utf-8"))["kernels"]
     assert {each["label"]: each["source"] for each in kept} == found
-    refused = collage(*frozen, "--costs", "analytic")
+    refused = said(*frozen, "--costs", "analytic")
     assert_one_message(refused, 2, "--frozen and --costs cannot be used together")
 
 
 def test_coverage_takes_sources_that_measure_nothing(folder: Path) -> None:
     given = ("coverage", "small.onnx", "-t", "native", "--costs", "costs.yaml")
     done = CliRunner().invoke(app, [*given, "--costs", "analytic"], standalone_mode=False)
-    refused = collage(*given, "--costs", "measured")
+    refused = said(*given, "--costs", "measured")
 
     assert done.exception is None
     assert done.stdout.splitlines()[-1].endswith("whose costs are in costs.yaml, analytic")
@@ -175,8 +175,8 @@ def test_coverage_takes_sources_that_measure_nothing(folder: Path) -> None:
 
 
 def test_what_is_no_source_ends_with_one_message(folder: Path) -> None:
-    misspelt = collage("plan", "small.onnx", "-t", "native", "--costs", "analytical")
-    absent = collage("plan", "small.onnx", "-t", "native", "--costs", "none.sqlite")
+    misspelt = said("plan", "small.onnx", "-t", "native", "--costs", "analytical")
+    absent = said("plan", "small.onnx", "-t", "native", "--costs", "none.sqlite")
 
     assert_one_message(misspelt, 2, "did you mean `analytic`?")
     assert_one_message(absent, 2, "cannot read the cost store none.sqlite: there is no such file")

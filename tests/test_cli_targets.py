@@ -6,7 +6,7 @@ from pathlib import Path
 import tvm
 
 import collage_dsl
-from tests.commands import collage
+from tests.commands import said
 
 SPEC = """\
 collage 1;
@@ -31,7 +31,7 @@ target b on c { rules op_call_by_kind(); }
 def test_what_is_embedded_is_extracted(tmp_path: Path) -> None:
     (tmp_path / "a.collage").write_text(SPEC)
 
-    embedded = collage("embed", tmp_path / "a.collage")
+    embedded = said("embed", tmp_path / "a.collage")
     (tmp_path / "a.json").write_text(embedded.out)
     target = json.loads(embedded.out)
 
@@ -39,22 +39,22 @@ def test_what_is_embedded_is_extracted(tmp_path: Path) -> None:
     assert target["num-cores"] == 2
     assert set(target) == {"kind", "mcpu", "num-cores", "feature.fusion_spec"}
     assert collage_dsl.extract(tvm.target.Target(target)) == collage_dsl.load(text=SPEC)["a"]
-    assert collage("extract", tmp_path / "a.json").out == SPEC
+    assert said("extract", tmp_path / "a.json").out == SPEC
 
 
 def test_one_of_several_targets_is_named(tmp_path: Path) -> None:
     (tmp_path / "two.collage").write_text(TWO)
 
-    refused = collage("embed", tmp_path / "two.collage")
+    refused = said("embed", tmp_path / "two.collage")
     assert (refused.code, refused.out) == (2, "")
     assert "#NAME, one of a, b" in refused.err
-    assert json.loads(collage("embed", f"{tmp_path / 'two.collage'}#b").out)["kind"] == "c"
+    assert json.loads(said("embed", f"{tmp_path / 'two.collage'}#b").out)["kind"] == "c"
 
 
 def test_an_option_that_tvm_does_not_know_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.collage").write_text(SPEC.replace("mcpu", "cpu"))
 
-    done = collage("embed", tmp_path / "a.collage")
+    done = said("embed", tmp_path / "a.collage")
 
     assert done.code == 1
     assert done.err == "error: TVM refuses the target `a`: Unknown config option 'cpu'\n"
@@ -63,7 +63,7 @@ def test_an_option_that_tvm_does_not_know_is_named(tmp_path: Path) -> None:
 def test_a_target_without_a_spec_is_said_to_have_none(tmp_path: Path) -> None:
     (tmp_path / "plain.json").write_text('{"kind": "llvm"}')
 
-    done = collage("extract", tmp_path / "plain.json")
+    done = said("extract", tmp_path / "plain.json")
 
     assert (done.code, done.out) == (1, "")
     assert "carries no fusion spec" in done.err
@@ -72,7 +72,7 @@ def test_a_target_without_a_spec_is_said_to_have_none(tmp_path: Path) -> None:
 def test_a_target_written_the_original_way_is_told_what_to_write(tmp_path: Path) -> None:
     (tmp_path / "old.json").write_text('{"kind": "llvm", "fusion_spec": "collage 1;"}')
 
-    done = collage("extract", tmp_path / "old.json")
+    done = said("extract", tmp_path / "old.json")
 
     assert done.code == 1
     assert "collage.attach(" in done.err
@@ -81,5 +81,5 @@ def test_a_target_written_the_original_way_is_told_what_to_write(tmp_path: Path)
 def test_what_is_no_target_is_refused(tmp_path: Path) -> None:
     for text in ("[1]", "{", "null"):
         (tmp_path / "bad.json").write_text(text)
-        done = collage("extract", tmp_path / "bad.json")
+        done = said("extract", tmp_path / "bad.json")
         assert (done.code, done.err.count("\n")) == (1, 1)

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from collage_dsl.cli.main import app
 from collage_dsl.report.why import NearDocument, WhyDocument
-from tests.commands import collage
+from tests.commands import said
 from tests.models import small_convolution
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -83,11 +83,11 @@ def test_near_shows_as_many_as_are_asked_for(folder: Path) -> None:
 
 def test_an_onnx_model_and_a_shipped_spec_are_taken(tmp_path: Path) -> None:
     onnx.save(small_convolution(), tmp_path / "small.onnx")
-    done = collage("why", "onnxruntime#conv_block", tmp_path / "small.onnx", "--at", "relu")
+    done = said("why", "onnxruntime#conv_block", tmp_path / "small.onnx", "--at", "relu")
     assert (done.code, done.err) == (0, "")
     assert "conv.conv2d, conv, relu" in done.out
 
-    done = collage("near", "onnxruntime#conv_block", "alexnet", "--output-format", "json")
+    done = said("near", "onnxruntime#conv_block", "alexnet", "--output-format", "json")
     assert (done.code, done.err) == (0, "")
     assert json.loads(done.out)["matched"]
 
@@ -126,7 +126,7 @@ def test_what_cannot_be_asked_is_an_error_of_use(
     folder: Path, arguments: list[str], message: str
 ) -> None:
     (folder / "empty.collage").write_text("collage 1;\n")
-    done = collage("why", *arguments)
+    done = said("why", *arguments)
 
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(message)
@@ -136,9 +136,9 @@ def test_what_is_wrong_with_the_spec_or_the_graph_is_shown(folder: Path) -> None
     (folder / "bad.collage").write_text(block("collage").replace("conv2d", "conv2D"))
     (folder / "bad.graph").write_text(block("graph").replace("conv2d", "conv2D"))
 
-    done = collage("why", "bad.collage#block", "model.graph", "--at", "y")
+    done = said("why", "bad.collage#block", "model.graph", "--at", "y")
     assert (done.code, "bad.collage:6:7: error[E0201]" in done.err) == (1, True)
-    done = collage("near", "block.collage#block", "bad.graph")
+    done = said("near", "block.collage#block", "bad.graph")
     assert (done.code, "bad.graph:5:7: error[E0201]" in done.err) == (1, True)
 
 

@@ -11,7 +11,7 @@ from collage_dsl.language import check, parse_graph
 from collage_dsl.language.messages.codes import CODES
 from collage_dsl.language.messages.explanations import Example, explanation
 from collage_dsl.source import Source
-from tests.commands import collage
+from tests.commands import said
 
 ROOT = Path(__file__).parent.parent
 EXPLANATIONS = "collage_dsl/language/messages/explanations"
@@ -59,7 +59,7 @@ def test_the_table_in_the_documentation_is_that_of_the_code() -> None:
 
 
 def test_explain_shows_a_page_in_any_case() -> None:
-    done = collage("explain", "e0201")
+    done = said("explain", "e0201")
 
     assert done.code == 0
     assert done.out.startswith("# E0201: unknown operator\n")
@@ -67,13 +67,13 @@ def test_explain_shows_a_page_in_any_case() -> None:
 
 
 def test_explain_alone_lists_all_codes() -> None:
-    assert [line.split()[0] for line in collage("explain").out.splitlines()] == list(CODES)
-    listed = json.loads(collage("explain", "--output-format", "json").out)
+    assert [line.split()[0] for line in said("explain").out.splitlines()] == list(CODES)
+    listed = json.loads(said("explain", "--output-format", "json").out)
     assert listed["codes"] == dict(CODES)
 
 
 def test_explain_knows_what_a_code_was_meant_to_be() -> None:
-    done = collage("explain", "W0603")
+    done = said("explain", "W0603")
 
     assert (done.code, done.out) == (2, "")
     assert "there is no code `W0603`; did you mean `E0603`?" in done.err

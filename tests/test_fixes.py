@@ -14,7 +14,7 @@ from collage_dsl.language.messages.explanations import explanation
 from collage_dsl.language.messages.fixes import applied
 from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.source import Source, Span
-from tests.commands import collage
+from tests.commands import said
 from tests.test_hints import cases as hint_cases
 
 TESTS = Path(__file__).parent
@@ -84,7 +84,7 @@ def test_check_with_fix_writes_the_file_and_shows_what_is_left(tmp_path: Path) -
     path = tmp_path / "a.collage"
     path.write_text("pattern f(x) { y = nn.rellu(x) yield y; }\nrule a = host(unknown);\n")
 
-    done = collage("check", path, "--fix", "--output-format", "concise")
+    done = said("check", path, "--fix", "--output-format", "concise")
 
     assert path.read_text() == (
         "collage 1;\n\npattern f(x) { y = nn.relu(x); yield y; }\nrule a = host(unknown);\n"

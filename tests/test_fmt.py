@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.commands import collage
+from tests.commands import said
 
 LOOSE = "collage 1;\nrule a=op_call_by_kind( );\n"
 NEAT = "collage 1;\n\nrule a = op_call_by_kind();\n"
@@ -24,14 +24,14 @@ def test_files_are_written_and_keep_their_mode(tmp_path: Path) -> None:
     link = tmp_path / "link.collage"
     link.symlink_to(path)
 
-    done = collage("fmt", link)
+    done = said("fmt", link)
 
     assert (done.code, done.out) == (0, "")
     assert path.read_text() == NEAT
     assert path.stat().st_mode & 0o777 == 0o640
     assert link.is_symlink()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.collage", "link.collage"]
-    assert collage("fmt", path).err == ""
+    assert said("fmt", path).err == ""
 
 
 def test_a_folder_stands_for_the_specs_in_it(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_folder_stands_for_the_specs_in_it(tmp_path: Path) -> None:
     paths = [spec(tmp_path, "a.collage", LOOSE), spec(tmp_path / "deep", "b.collage", LOOSE)]
     other = spec(tmp_path, "c.txt", LOOSE)
 
-    assert collage("fmt", tmp_path).code == 0
+    assert said("fmt", tmp_path).code == 0
     assert [path.read_text() for path in paths] == [NEAT, NEAT]
     assert other.read_text() == LOOSE
 
@@ -47,28 +47,28 @@ def test_a_folder_stands_for_the_specs_in_it(tmp_path: Path) -> None:
 def test_check_names_the_files_that_would_change(tmp_path: Path) -> None:
     loose, neat = spec(tmp_path, "a.collage", LOOSE), spec(tmp_path, "b.collage", NEAT)
 
-    done = collage("fmt", "--check", loose, neat)
+    done = said("fmt", "--check", loose, neat)
 
     assert (done.code, done.out) == (1, f"would reformat {loose}\n")
     assert loose.read_text() == LOOSE
-    assert collage("fmt", "--check", neat).code == 0
+    assert said("fmt", "--check", neat).code == 0
 
 
 def test_diff_shows_what_would_change(tmp_path: Path) -> None:
     loose = spec(tmp_path, "a.collage", LOOSE)
 
-    done = collage("fmt", "--diff", loose)
+    done = said("fmt", "--diff", loose)
 
     assert done.code == 1
     assert "-rule a=op_call_by_kind( );\n+\n+rule a = op_call_by_kind();\n" in done.out
     assert loose.read_text() == LOOSE
-    assert collage("fmt", "--diff", "--check", loose).code == 2
+    assert said("fmt", "--diff", "--check", loose).code == 2
 
 
 def test_a_file_with_syntax_errors_is_not_touched_and_the_others_are(tmp_path: Path) -> None:
     broken, loose = spec(tmp_path, "a.collage", BROKEN), spec(tmp_path, "b.collage", LOOSE)
 
-    done = collage("fmt", broken, loose)
+    done = said("fmt", broken, loose)
 
     assert done.code == 1
     assert f"{broken}:2:10: error[E0101]" in done.err
@@ -77,7 +77,7 @@ def test_a_file_with_syntax_errors_is_not_touched_and_the_others_are(tmp_path: P
 
 
 def test_a_file_that_cannot_be_read_ends_with_2(tmp_path: Path) -> None:
-    done = collage("fmt", tmp_path / "none.collage")
+    done = said("fmt", tmp_path / "none.collage")
 
     assert done.code == 2
     assert "cannot read" in done.err
@@ -103,7 +103,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     path = spec(tmp_path, "a.collage", LOOSE)
     tmp_path.chmod(0o500)
     try:
-        done = collage("fmt", path)
+        done = said("fmt", path)
     finally:
         tmp_path.chmod(0o700)
 

@@ -25,7 +25,7 @@ from collage_dsl.language.forms import (
 )
 from collage_dsl.rules import FusionSpec, OpCallByKind, Tagged
 from tests.cases import cases
-from tests.commands import assert_one_message, collage
+from tests.commands import assert_one_message, said
 from tests.test_language_documents import examples
 from tests.test_language_fuzz import SPEC
 from tests.test_language_round_trip import specs
@@ -190,19 +190,19 @@ def test_convert_goes_there_and_back(tmp_path: Path) -> None:
     written = load(path)
     for form, suffix in (("json", ".json"), ("yaml", ".yml")):
         there = tmp_path / f"spec{suffix}"
-        there.write_text(collage("convert", path, "--to", form).out)
-        back = collage("convert", there, "--to", "collage")
+        there.write_text(said("convert", path, "--to", form).out)
+        back = said("convert", there, "--to", "collage")
         assert back.code == 0
         assert load(text=back.out) == written
         (tmp_path / "back.collage").write_text(back.out)
-        assert collage("fmt", "--check", tmp_path / "back.collage").code == 0
+        assert said("fmt", "--check", tmp_path / "back.collage").code == 0
 
 
 def test_convert_says_what_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "spec.json"
     path.write_text("{}")
 
-    done = collage("convert", path, "--to", "collage")
+    done = said("convert", path, "--to", "collage")
 
     assert_one_message(done, 1, "spec.json: collage: this field is missing")
 
@@ -211,7 +211,7 @@ def test_a_file_without_targets_is_not_converted(tmp_path: Path) -> None:
     path = tmp_path / "patterns.collage"
     path.write_text("collage 1;\npattern p(x) { y = nn.relu(x); yield y; }\n")
 
-    done = collage("convert", path, "--to", "yaml")
+    done = said("convert", path, "--to", "yaml")
 
     assert_one_message(done, 1, "patterns.collage: it has no target")
     assert not done.out

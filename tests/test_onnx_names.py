@@ -12,7 +12,7 @@ import collage_dsl
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.realization.blame import Finder
 from collage_dsl.realization.signature import ExecutableError
-from tests.commands import assert_one_message, collage
+from tests.commands import assert_one_message, said
 
 TEXT = """<ir_version: 9, opset_import: ["" : 17]>
 g (float[5,3] x, int64[2] i, int64[2] j) => (float[2,3] y) {
@@ -51,8 +51,8 @@ def spec(tmp_path: Path) -> Path:
 
 def test_a_node_is_asked_for_by_the_name_of_its_onnx_node(model: Path, spec: Path) -> None:
     asked = ("--output-format", "json", "--at")
-    by_onnx = collage("why", f"{spec}#summed", model, *asked, "/sum")
-    by_name = collage("why", f"{spec}#summed", model, *asked, "s")
+    by_onnx = said("why", f"{spec}#summed", model, *asked, "/sum")
+    by_name = said("why", f"{spec}#summed", model, *asked, "s")
 
     assert json.loads(by_onnx.out) == json.loads(by_name.out)
 
@@ -63,12 +63,12 @@ def test_a_misspelt_name_of_an_onnx_node_is_pointed_at(model: Path, spec: Path) 
         ("show", model),
         ("candidates", model, "-t", spec),
     ):
-        said = "no node `/second/Gathr`; did you mean `/second/Gather`?"
-        assert_one_message(collage(*command, "--at", "/second/Gathr"), 2, said)
+        message = "no node `/second/Gathr`; did you mean `/second/Gather`?"
+        assert_one_message(said(*command, "--at", "/second/Gathr"), 2, message)
 
 
 def test_candidates_of_one_node_are_shown(model: Path, spec: Path) -> None:
-    answer = collage("candidates", model, "-t", spec, "--at", "/sum", "--output-format", "json")
+    answer = said("candidates", model, "-t", spec, "--at", "/sum", "--output-format", "json")
     found = json.loads(answer.out)["candidates"]
 
     assert sorted(each["nodes"] for each in found) == [["s"], ["s", "y"]]
@@ -80,8 +80,8 @@ def test_a_plan_names_the_onnx_nodes_of_its_kernels(
 ) -> None:
     costs = tmp_path / "costs.yaml"
     costs.write_text("t: {ops: {'*': 1.0}}")
-    text = collage("plan", model, "-t", spec, "--costs", costs)
-    answer = collage("plan", model, "-t", spec, "--costs", costs, "--output-format", "json")
+    text = said("plan", model, "-t", spec, "--costs", costs)
+    answer = said("plan", model, "-t", spec, "--costs", costs, "--output-format", "json")
 
     assert text.code == 0, text.err
     assert "from the ONNX nodes" in text.out.splitlines()[0]

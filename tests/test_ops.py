@@ -2,11 +2,11 @@
 
 from collage_dsl.cli.documents import CodesDocument, ExplainDocument, OpsDocument
 from collage_dsl.graph.operators import operators
-from tests.commands import assert_one_message, collage
+from tests.commands import assert_one_message, said
 
 
 def test_an_operator_is_shown_with_its_attributes() -> None:
-    done = collage("ops", "nn.max_pool2d")
+    done = said("ops", "nn.max_pool2d")
 
     lines = done.out.splitlines()
     assert done.code == 0
@@ -16,9 +16,9 @@ def test_an_operator_is_shown_with_its_attributes() -> None:
 
 
 def test_an_attribute_that_may_have_no_value_says_so() -> None:
-    done = collage("ops", "concat")
+    done = said("ops", "concat")
     answer = OpsDocument.model_validate_json(
-        collage("ops", "concat", "--output-format", "json").out
+        said("ops", "concat", "--output-format", "json").out
     )
 
     assert "    axis: int or none = 0" in done.out.splitlines()
@@ -26,17 +26,17 @@ def test_an_attribute_that_may_have_no_value_says_so() -> None:
 
 
 def test_operands_that_are_optional_or_literal_are_marked() -> None:
-    assert collage("ops", "strided_slice").out.startswith(
+    assert said("ops", "strided_slice").out.startswith(
         "strided_slice(x, <axes>, <begin>, <end>, <strides>?)  injective\n"
     )
-    assert collage("ops", "add").out == "add(x1, x2)  broadcast, commutative\n"
+    assert said("ops", "add").out == "add(x1, x2)  broadcast, commutative\n"
 
 
 def test_a_glob_chooses_and_all_are_shown_without_one() -> None:
     pools = OpsDocument.model_validate_json(
-        collage("ops", "nn.*pool2d", "--output-format", "json").out
+        said("ops", "nn.*pool2d", "--output-format", "json").out
     )
-    every = OpsDocument.model_validate_json(collage("ops", "--output-format", "json").out)
+    every = OpsDocument.model_validate_json(said("ops", "--output-format", "json").out)
 
     names = [operator.name for operator in pools.operators]
     assert "nn.max_pool2d" in names
@@ -45,25 +45,25 @@ def test_a_glob_chooses_and_all_are_shown_without_one() -> None:
 
 
 def test_an_operator_that_is_not_there() -> None:
-    assert_one_message(collage("ops", "nn.conv2D"), 2, "did you mean `nn.conv2d`?")
+    assert_one_message(said("ops", "nn.conv2D"), 2, "did you mean `nn.conv2d`?")
 
 
 def test_explain_answers_by_its_schemas() -> None:
     page = ExplainDocument.model_validate_json(
-        collage("explain", "E0201", "--output-format", "json").out
+        said("explain", "E0201", "--output-format", "json").out
     )
-    every = CodesDocument.model_validate_json(collage("explain", "--output-format", "json").out)
+    every = CodesDocument.model_validate_json(said("explain", "--output-format", "json").out)
 
     assert every.codes[page.code] == page.title
 
 
 def test_what_models_have_in_the_place_of_an_onnx_operator_is_shown() -> None:
-    assert collage("ops", "com.microsoft.BiasGelu").out == (
+    assert said("ops", "com.microsoft.BiasGelu").out == (
         "com.microsoft.BiasGelu(A, B)  opaque\n    in models: add and nn.gelu\n"
     )
-    assert "in models: removed" in collage("ops", "onnx.Identity").out
-    assert "in models" not in collage("ops", "onnx.LSTM").out
+    assert "in models: removed" in said("ops", "onnx.Identity").out
+    assert "in models" not in said("ops", "onnx.LSTM").out
     (row,) = OpsDocument.model_validate_json(
-        collage("ops", "onnx.Relu", "--output-format", "json").out
+        said("ops", "onnx.Relu", "--output-format", "json").out
     ).operators
     assert row.in_models == ["nn.relu"]

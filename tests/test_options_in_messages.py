@@ -10,7 +10,7 @@ import click
 import collage_dsl
 from collage_dsl.cli.failure import OPTIONS, CommandError, explained
 from collage_dsl.cli.main import app
-from tests.commands import collage
+from tests.commands import said
 
 PACKAGE = Path(collage_dsl.__file__).parent
 
@@ -82,7 +82,7 @@ def test_a_rule_that_stops_says_so_in_lines_with_the_option_that_allows_more(
     )
     spec, model = tmp_path / "spec.collage", tmp_path / "model.graph"
 
-    done = collage("candidates", model, "--target", spec, "--max-candidates", "1")
+    done = said("candidates", model, "--target", spec, "--max-candidates", "1")
 
     first, second = done.err.splitlines()
     assert first.startswith("target `t`: warning[W0424]: `combine_by_primitives` stopped")

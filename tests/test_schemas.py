@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from collage_dsl.report.documents import CheckDocument, DoctorDocument
-from tests.commands import FIVE_MISTAKES, collage
+from tests.commands import FIVE_MISTAKES, said
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -23,12 +23,12 @@ def test_the_schema_in_the_documentation_is_that_of_the_code(command: str) -> No
 
 def test_check_answers_by_its_schema(tmp_path: Path) -> None:
     (tmp_path / "five.collage").write_text(FIVE_MISTAKES)
-    done = collage("check", tmp_path / "five.collage", "--output-format", "json")
+    done = said("check", tmp_path / "five.collage", "--output-format", "json")
 
     assert len(CheckDocument.model_validate_json(done.out).diagnostics) == 5
 
 
 def test_doctor_answers_by_its_schema() -> None:
-    done = collage("doctor", "--output-format", "json")
+    done = said("doctor", "--output-format", "json")
 
     assert DoctorDocument.model_validate_json(done.out).findings

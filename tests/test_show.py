@@ -10,7 +10,7 @@ import pytest
 import collage_dsl
 from collage_dsl.graph import Origin
 from collage_dsl.language.write.graph_printer import format_graph
-from tests.commands import assert_one_message, collage
+from tests.commands import assert_one_message, said
 from tests.models import small_convolution
 from tests.test_onnx_nodes import LSTM, MODELS
 
@@ -23,7 +23,7 @@ def tagger(tmp_path: Path) -> Path:
 
 
 def test_the_graph_is_shown_beside_its_onnx_nodes(tagger: Path) -> None:
-    shown = collage("show", tagger)
+    shown = said("show", tagger)
 
     assert shown.code == 0, shown.err
     lines = [line.split("#") for line in shown.out.splitlines()]
@@ -33,7 +33,7 @@ def test_the_graph_is_shown_beside_its_onnx_nodes(tagger: Path) -> None:
 
 def test_what_is_around_a_node_is_shown(tagger: Path) -> None:
     def names(*arguments: str) -> list[str]:
-        shown = collage("show", tagger, "--output-format", "json", *arguments)
+        shown = said("show", tagger, "--output-format", "json", *arguments)
         assert shown.code == 0, shown.err
         return [node["name"] for node in json.loads(shown.out)["nodes"]]
 
@@ -43,8 +43,8 @@ def test_what_is_around_a_node_is_shown(tagger: Path) -> None:
 
 
 def test_a_node_that_is_not_there_is_one_message(tagger: Path) -> None:
-    assert_one_message(collage("show", tagger, "--at", "mm"), 2, "has no node `mm`")
-    of_native = collage("candidates", tagger, "-t", "native", "--at", "")
+    assert_one_message(said("show", tagger, "--at", "mm"), 2, "has no node `mm`")
+    of_native = said("candidates", tagger, "-t", "native", "--at", "")
     assert_one_message(of_native, 2, "has no node ``")
 
 
@@ -53,7 +53,7 @@ def test_a_node_is_found_by_the_name_of_its_onnx_node(tmp_path: Path) -> None:
     for place, node in enumerate(model.graph.node):
         node.name = f"node {place}"
     onnx.save(model, tmp_path / "m.onnx")
-    shown = collage("show", tmp_path / "m.onnx", "--at", "node 0", "--around", "0")
+    shown = said("show", tmp_path / "m.onnx", "--at", "node 0", "--around", "0")
 
     assert f"{model.graph.node[0].op_type} node 0" in shown.out
 
@@ -84,7 +84,7 @@ def test_the_whole_text_is_a_graph_again() -> None:
 def test_a_picture_is_drawn(tagger: Path, tmp_path: Path) -> None:
     picture = tmp_path / "graph.svg"
 
-    assert collage("show", tagger, "--picture", picture).code == 0
+    assert said("show", tagger, "--picture", picture).code == 0
     assert "onnx.LSTM" in picture.read_text("utf-8")
 
 
@@ -92,7 +92,7 @@ def test_the_operators_that_a_target_cannot_run_are_listed_with_the_reason(
     tagger: Path, tmp_path: Path
 ) -> None:
     none = ("--store", tmp_path / "costs.sqlite")
-    answer = collage("coverage", tagger, "-t", "native", "-t", "onnxruntime", *none)
+    answer = said("coverage", tagger, "-t", "native", "-t", "onnxruntime", *none)
 
     assert answer.out.splitlines()[1:] == [
         "tvm: 4 of 5 (80 %)",
@@ -112,7 +112,7 @@ def test_an_input_without_a_shape_is_named_with_what_gives_it_one(tmp_path: Path
     model.graph.input[0].type.tensor_type.ClearField("shape")
     onnx.save(model, tmp_path / "free.onnx")
     none = ("--store", tmp_path / "costs.sqlite")
-    answer = collage("coverage", tmp_path / "free.onnx", "-t", "native", *none)
+    answer = said("coverage", tmp_path / "free.onnx", "-t", "native", *none)
 
     assert "the shape of input `x` is not known; give the input a shape" in answer.out
 
@@ -126,9 +126,9 @@ onnxruntime: {ops: {onnx.LSTM: 6.0e-6, "*": 2.0e-6}, discount: 1}
 def test_the_share_of_time_is_that_of_the_plan_of_known_costs(tagger: Path, tmp_path: Path) -> None:
     (tmp_path / "costs.yaml").write_text(TABLE)
     asked = ("coverage", tagger, "--costs", tmp_path / "costs.yaml", "-t", "native")
-    both = collage(*asked, "-t", "onnxruntime")
-    alone = collage(*asked)
-    answer = json.loads(collage(*asked, "-t", "onnxruntime", "--output-format", "json").out)
+    both = said(*asked, "-t", "onnxruntime")
+    alone = said(*asked)
+    answer = json.loads(said(*asked, "-t", "onnxruntime", "--output-format", "json").out)
 
     assert "tvm: 4 of 5 (80 %), at least 40 % of the time" in both.out
     assert "onnxruntime: 5 of 5 (100 %), 100 % of the time" in both.out
@@ -145,7 +145,7 @@ def test_a_cost_that_is_not_in_the_table_makes_the_time_unknown(
     tagger: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "costs.yaml").write_text("onnxruntime: {ops: {matmul: 1.0}}")
-    answer = collage("coverage", tagger, "--costs", tmp_path / "costs.yaml", "-t", "onnxruntime")
+    answer = said("coverage", tagger, "--costs", tmp_path / "costs.yaml", "-t", "onnxruntime")
 
     assert "time: not known: the costs of some kernels are not known" in answer.out
 
@@ -155,11 +155,11 @@ def test_the_share_of_time_is_by_measured_costs_and_nothing_is_measured(
 ) -> None:
     store = ("--store", tmp_path / "costs.sqlite")
     asked = ("coverage", tagger, "-t", "onnxruntime", *store, "--output-format", "json")
-    before = json.loads(collage(*asked).out)
+    before = json.loads(said(*asked).out)
     assert not (tmp_path / "costs.sqlite").exists()
-    plan = collage("plan", tagger, "-t", "onnxruntime", *store, "--output-format", "json")
+    plan = said("plan", tagger, "-t", "onnxruntime", *store, "--output-format", "json")
     size = (tmp_path / "costs.sqlite").stat().st_size
-    after = json.loads(collage(*asked).out)
+    after = json.loads(said(*asked).out)
 
     assert before["unknown"] == "nothing has been measured"
     assert after["seconds"] == pytest.approx(json.loads(plan.out)["cost"])
@@ -168,7 +168,7 @@ def test_the_share_of_time_is_by_measured_costs_and_nothing_is_measured(
 
 
 def test_coverage_of_rules_alone_is_of_a_target_that_nothing_here_runs() -> None:
-    answer = collage("coverage", "alexnet", "-t", "cudnn", "--output-format", "json")
+    answer = said("coverage", "alexnet", "-t", "cudnn", "--output-format", "json")
 
     (target,) = json.loads(answer.out)["targets"]
     left = {row["operator"]: row["reason"] for row in target["left"]}
@@ -178,7 +178,7 @@ def test_coverage_of_rules_alone_is_of_a_target_that_nothing_here_runs() -> None
 
 def test_a_single_operator_call_is_counted_as_one(tmp_path: Path) -> None:
     (tmp_path / "model.graph").write_text("graph { x: f32[4]; a = exp(x); return a; }")
-    answer = collage("coverage", tmp_path / "model.graph", "-t", "native")
+    answer = said("coverage", tmp_path / "model.graph", "-t", "native")
 
     assert answer.out.splitlines()[0].endswith("model.graph: 1 operator call")
 
@@ -196,8 +196,8 @@ def test_calls_that_a_placement_rules_out_are_not_covered(tmp_path: Path) -> Non
         "graph { x: f32[4]; a = exp(x); b = tanh(a); c = nn.relu(b); return c; }"
     )
     given = tmp_path / "model.graph", "-t", tmp_path / "spec.collage", "--output-format", "json"
-    targets = json.loads(collage("coverage", *given).out)["targets"]
-    listed = json.loads(collage("candidates", *given).out)["candidates"]
+    targets = json.loads(said("coverage", *given).out)["targets"]
+    listed = json.loads(said("candidates", *given).out)["candidates"]
 
     assert [each["covered"] for each in targets] == [3, 1]
     assert {row["operator"]: row["reason"] for row in targets[1]["left"]} == {
@@ -218,9 +218,9 @@ def test_commands_compile_and_run_what_has_kept_nodes(tmp_path: Path) -> None:
         file = tmp_path / f"{name}.onnx"
         onnx.save(made, file)
 
-        done = collage("compile", file, *targets, *store, *shape, "-o", tmp_path / name)
+        done = said("compile", file, *targets, *store, *shape, "-o", tmp_path / name)
         assert done.code == 0, done.err
-        done = collage("run", tmp_path / name, "--outputs", tmp_path / f"{name}.npz")
+        done = said("run", tmp_path / name, "--outputs", tmp_path / f"{name}.npz")
         assert done.code == 0, done.err
         assert set(np.load(tmp_path / f"{name}.npz")) == {v.name for v in made.graph.output}
 
@@ -234,11 +234,11 @@ def test_texts_are_read_from_a_file_and_written_to_one(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=np.array(["a", "é"]))
     given = ("--inputs", tmp_path / "x.npz")
 
-    done = collage(
+    done = said(
         "compile", tmp_path / "m.onnx", "-t", "onnxruntime", *given, "-o", tmp_path / "m"
     )
     assert done.code == 0, done.err
-    done = collage("run", tmp_path / "m", *given, "--outputs", tmp_path / "y.npz")
+    done = said("run", tmp_path / "m", *given, "--outputs", tmp_path / "y.npz")
     assert done.code == 0, done.err
     assert list(np.load(tmp_path / "y.npz")["y"]) == ["aa", "éé"]
-    assert_one_message(collage("run", tmp_path / "m"), 2, "no random values for the input `x`")
+    assert_one_message(said("run", tmp_path / "m"), 2, "no random values for the input `x`")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import collage
+from tests.commands import said
 
 SPEC = """collage 1;
 target t on llvm {
@@ -22,6 +22,6 @@ def test_a_warning_of_several_lines_is_shown_in_lines(
     Path("a.graph").write_text(GRAPH)
     Path("s.collage").write_text(SPEC)
 
-    lines = collage("candidates", "a.graph", "-t", "s.collage").err.splitlines()
+    lines = said("candidates", "a.graph", "-t", "s.collage").err.splitlines()
 
     assert [line.partition(":")[0] for line in lines] == ["target `t`", "help"]

@@ -19,7 +19,7 @@ from collage_dsl.rules.pattern import Operand, Pattern, PatternCall
 from collage_dsl.source import Source
 from collage_dsl.witness.example import Example, NoExampleError, example
 from tests.cases import ASKED
-from tests.commands import collage
+from tests.commands import said
 from tests.random_texts import text_of
 
 ROOT = Path(__file__).parent.parent
@@ -232,7 +232,7 @@ def test_the_command_shows_a_test_that_passes(tmp_path: Path) -> None:
     path = tmp_path / "a.collage"
     path.write_text(FILE, "utf-8")
 
-    done = collage("example", path)
+    done = said("example", path)
 
     assert done.code == 0
     (outcome,) = run_tests(load_contents(Source("a.collage", f"{FILE}\n{done.out}")))
@@ -243,7 +243,7 @@ def test_the_command_answers_in_json(tmp_path: Path) -> None:
     path = tmp_path / "a.collage"
     path.write_text(FILE, "utf-8")
 
-    answer = json.loads(collage("example", f"{path}#block", "--output-format", "json").out)
+    answer = json.loads(said("example", f"{path}#block", "--output-format", "json").out)
 
     assert answer["pattern"] == "block"
     assert len(answer["nodes"]) == 2
@@ -257,7 +257,7 @@ def test_where_there_is_no_example_the_command_fails(tmp_path: Path) -> None:
         f"collage 1;\n{predicate}pattern p(x) {{ y = exp(x); where fits(x); yield y; }}", "utf-8"
     )
 
-    done = collage("example", path)
+    done = said("example", path)
 
     assert done.code == 1
     assert "extern predicate" in done.err
