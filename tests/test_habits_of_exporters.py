@@ -158,6 +158,31 @@ def test_a_function_may_be_of_other_operator_sets(
     assert made in [node.op for node in graph.nodes]
 
 
+def test_a_function_of_another_set_may_have_values_of_unknown_types() -> None:
+    """ONNX's converter would need the types, which are not known inside of the branches."""
+    model = parse_model(
+        """<ir_version: 10, opset_import: ["": 22, "own": 1]>
+        g (float[2,3] x, bool c) => (float[2,3] y) { y = own.f (x, c) }
+        <domain: "own", opset_import: ["": 21, "own": 1]>
+        f (x, c) => (y) {
+          y = If (c) <
+            then_branch = then () => (a) { two = Constant <value_float = 2.0> ()
+              a = own.scaled (x, two) },
+            else_branch = otherwise () => (b) { b = Neg (x) }
+          >
+        }
+        <domain: "own", opset_import: ["": 21]>
+        scaled (x, s) => (y) { t = CastLike (s, x)
+          y = Mul (x, t) }"""
+    )
+    targets = ["native", "onnxruntime"]
+    compiled = collage.compile(model, targets, cost=[lambda kernel: 1e-6], race_seconds=0.1)
+    x = np.ones((2, 3), np.float32)
+
+    assert (compiled.run({"x": x, "c": np.array(True)})["y"] == 2).all()
+    assert (compiled.run({"x": x, "c": np.array(False)})["y"] == -1).all()
+
+
 FUSED = {
     "gelu": "(float[2,8] x) => (float[2,8] y) { y = com.microsoft.Gelu (x) }",
     "quick gelu": """(float[2,8] x) => (float[2,8] y) {

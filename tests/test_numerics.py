@@ -200,6 +200,19 @@ def test_erf_is_never_beyond_one() -> None:
     assert (activated[x < 0] <= 0).all()
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16"])
+@pytest.mark.parametrize("size", ["n", "512"])
+def test_tanh_of_small_numbers_has_all_its_digits(size: str, dtype: str) -> None:
+    types = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+    x = np.geomspace(1e-4, 1, 512).astype(types[dtype])
+    text = f"graph {{ x: {dtype}[{size}]; y = tanh(x); return y; }}"
+
+    (found,) = one_kernel(collage.parse_graph(text))({"x": x})
+
+    precision = 8 * float(ml_dtypes.finfo(x.dtype).eps)
+    np.testing.assert_allclose(found.astype(float), np.tanh(x.astype(float)), precision, 0)
+
+
 def test_binary_operators() -> None:
     check(BINARY, pairs(SPECIAL))
 

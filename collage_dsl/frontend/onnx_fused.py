@@ -11,6 +11,7 @@ import onnx
 
 from collage_dsl.frontend.onnx_attention import attention, multi_head_attention, rotary
 from collage_dsl.frontend.onnx_limits import MICROSOFT
+from collage_dsl.frontend.onnx_ml import MACHINE_LEARNING
 from collage_dsl.frontend.onnx_parts import Parts
 from collage_dsl.frontend.onnx_quantized import QUANTIZED
 from collage_dsl.frontend.onnx_values import Values
@@ -24,8 +25,8 @@ def unfused(
     node: onnx.NodeProto, values: Values, fresh: Callable[[str], str]
 ) -> list[onnx.NodeProto] | None:
     """The nodes that together compute what `node` does; None if it is not replaced."""
-    key = node.domain.replace("ai.onnx", "", 1), node.op_type
-    write = QUANTIZED.get(key) or (_FUSED.get(key) if values.opset >= _OLDEST else None)
+    key = "" if node.domain == "ai.onnx" else node.domain, node.op_type
+    write = QUANTIZED.get(key) or (_OTHERS.get(key) if values.opset >= _OLDEST else None)
     if write is None:
         return None
     names = list(filter(None, node.input))
@@ -189,7 +190,7 @@ def _scaled(parts: Parts, x: str, scales: tuple[str, ...] | list[str], bias: str
     return parts.emit("Add", made, bias) if bias else made
 
 
-_FUSED: Mapping[tuple[str, str], Callable[[Parts], Nodes | None]] = {
+_OTHERS: Mapping[tuple[str, str], Callable[[Parts], Nodes | None]] = {
     ("", "Attention"): attention,
     ("", "RotaryEmbedding"): rotary,
     (MICROSOFT, "DynamicQuantizeMatMul"): _dynamic_product,
@@ -207,4 +208,5 @@ _FUSED: Mapping[tuple[str, str], Callable[[Parts], Nodes | None]] = {
         _skip_norm, "SimplifiedLayerNormalization"
     ),
     (MICROSOFT, "TransposeMatMul"): _matmul,
+    **MACHINE_LEARNING,
 }

@@ -7,14 +7,15 @@ import onnx.inliner
 import onnx.shape_inference
 
 from collage_dsl.frontend.errors import FrontendError
-from collage_dsl.frontend.onnx_check import called, check_functions
+from collage_dsl.frontend.onnx_check import called, check_functions, schema_of
 from collage_dsl.frontend.onnx_scope import graphs_of
 
 
 def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """`model` without functions. Raises `FrontendError` where they cannot be replaced."""
     check_functions(model)
-    known, version = _with_versions(_with_defaults(model)), _versions(model).get("")
+    version = _versions(model).get("")
+    known = _with_same_operators(_with_versions(_with_defaults(model)), version)
     others = [each for each in known.functions if _versions(each).get("", version) != version]
     if not others:
         return onnx.inliner.inline_local_functions(known)
@@ -56,6 +57,44 @@ def _with_versions(model: onnx.ModelProto) -> onnx.ModelProto:
             if each.domain not in ("", "ai.onnx"):
                 each.version = versions.get(each.domain, each.version)
     return result
+
+
+def _with_same_operators(model: onnx.ModelProto, version: int | None) -> onnx.ModelProto:
+    """
+    `model`, in which functions are of the `version` of the model if their operators mean the same
+    in it: ONNX's converter needs the types of all values, and does not find all.
+    """
+    if version is None:
+        return model
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    for function in result.functions:
+        own = _versions(function).get("", version)
+        standard = (node for node in _nodes(function.node) if node.domain in ("", "ai.onnx"))
+        if all(_is_same(node.op_type, own, version) for node in standard):
+            for each in function.opset_import:
+                each.version = version if each.domain in ("", "ai.onnx") else each.version
+    return result
+
+
+def _is_same(op: str, one: int, other: int) -> bool:
+    """Whether an operator of the standard differs in two versions by its types at most."""
+    schemas = schema_of(op, one, ""), schema_of(op, other, "")
+    if schemas[0] is None or schemas[1] is None:
+        return False
+    return _signature(schemas[0]) == _signature(schemas[1])
+
+
+def _signature(schema: onnx.defs.OpSchema) -> tuple[object, ...]:
+    """What an operator takes and gives, and its attributes, without types."""
+    return (
+        [(each.name, each.option) for each in (*schema.inputs, *schema.outputs)],
+        len(schema.inputs),
+        {
+            name: (each.type, each.required, each.default_value.SerializeToString())
+            for name, each in schema.attributes.items()
+        },
+    )
 
 
 def _with_defaults(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -14,6 +14,7 @@ from onnx import TypeProto, helper, numpy_helper
 from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import CannotConvertError, FrontendError
 from collage_dsl.frontend.onnx_check import nodes_within, schema_of
+from collage_dsl.frontend.onnx_ml_shapes import with_ml_shapes
 from collage_dsl.frontend.onnx_scope import names_read, renamed
 from collage_dsl.frontend.onnx_types import dtype_of, is_foreign, type_named
 from collage_dsl.frontend.reference import REFUSALS, reference_session
@@ -204,6 +205,7 @@ def _inferred(model: bytes) -> tuple[TypeProto, ...]:
     except onnx.shape_inference.InferenceError:
         inferred = loaded
     types = tuple(map(_more_known, inferred.graph.output, session.get_outputs()))
+    types = with_ml_shapes(loaded, types)
     has_nothing = any(0 in _sizes(value.type) for value in loaded.graph.input)
     is_doubtful = (bool(node.domain) or not has_nothing) and any(
         0 in _sizes(type_) for type_ in types

@@ -18,10 +18,19 @@ def affine(site: Site, place: int, step: Step) -> Value | None:
     """The operand at `place` with `step` applied; folded into a pending value if possible."""
     name = site.name(place)
     pending = site.scope.pending(name)
-    if pending is not None:
+    if pending is not None and not _loses_digits(pending, step):
         return pending.then(step)
     layout = site.layout(place)
     return layout and Affine(site.expr(place), layout, step)
+
+
+def _loses_digits(before: Affine | Linear, step: Step) -> bool:
+    """
+    Whether a shift comes before a scale: `(x - 1e6) * 0.3` has more digits than `x * 0.3 - 3e5`
+    where `x` is near 1e6.
+    """
+    is_shift = isinstance(before, Affine) and before.step.scale is None
+    return is_shift and step.scale is not None
 
 
 def _with_constant(site: Site, step: Callable[[Factor], Step | None]) -> Value | None:

@@ -11,6 +11,7 @@ from tvm import relax, tirx
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import GPU_KINDS, find_backend, native_name
+from collage_dsl.backends.schedule.functions import with_exact_tangents
 from collage_dsl.backends.schedule.ieee import with_ieee_values
 from collage_dsl.backends.schedule.variants import Scheduled, VariantError
 from collage_dsl.backends.variants import IN_PLACE
@@ -70,12 +71,13 @@ class Mark:
 
     def exact(self, function: Any) -> Any:
         """
-        A scheduled function with values as IEEE 754 has them. One with fast math stays as it is,
-        and one for a GPU, which got these values before it was scheduled.
+        A scheduled function with values as IEEE 754 has them. One with fast math does not get
+        them, and one for a GPU stays as it is: it got them before it was scheduled.
         """
-        if self.is_fast_math or str(self.target.kind.name) in GPU_KINDS:
+        if str(self.target.kind.name) in GPU_KINDS:
             return function
-        return with_ieee_values(function)
+        function = with_exact_tangents(function)
+        return function if self.is_fast_math else with_ieee_values(function)
 
     def is_made_with(self, target: Any) -> bool:
         """
