@@ -106,6 +106,12 @@ WITHOUT_CODE: dict[str, tuple[Operator, Callable[[Array], Array]]] = {
         lambda x: relax.op.ewise_fma(x, relax.op.exp(x), relax.op.abs(x)),
         lambda x: x * np.exp(x) + np.abs(x),
     ),
+    "adaptive_avg_pool1d without a size": (
+        lambda x: relax.op.nn.relu(
+            relax.op.nn.adaptive_avg_pool1d(relax.op.reshape(x, (2, 3, -1)), None)
+        ),
+        lambda x: np.maximum(x, 0).reshape(2, 3, -1),
+    ),
     "pixel_shuffle": (
         lambda x: relax.op.nn.relu(
             relax.op.nn.pixel_shuffle(relax.op.reshape(x, (2, 3, 4, -1, 3)), 2)

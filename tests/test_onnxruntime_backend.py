@@ -4,7 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +20,7 @@ import tvm_ffi
 from onnx import TensorProto, helper
 from tvm import relax
 
+import collage_dsl as collage
 from collage_dsl.backends.base import Backend, LibraryBackend
 from collage_dsl.backends.engines import _Kernel, pack, run_onnxruntime, unpack
 from collage_dsl.backends.onnxruntime import OnnxRuntime
@@ -27,6 +28,7 @@ from collage_dsl.backends.registry import UnknownBackend, backend_names, find_ba
 from collage_dsl.backends.runtime.build import addons
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.graph import Form, Graph, Node, Option, TensorType, TupleType
+from collage_dsl.realization.generators import offer_code_generator
 
 Array = np.ndarray[Any, Any]
 
@@ -304,6 +306,7 @@ def compiled(weight: Array, bias: Array) -> Any:
 
     tvm_ffi.register_global_func("relax.ext.test", codegen, override=True)
     module = relax.transform.RunCodegen()(module_with_kernel(weight, bias))
+    tvm_ffi.registry.remove_global_func("relax.ext.test")
     return tvm.compile(module, tvm.target.Target({"kind": "llvm"}))
 
 
@@ -316,11 +319,40 @@ def test_run_codegen_makes_an_executable_of_it() -> None:
     np.testing.assert_allclose(found, np.exp(np.maximum(x @ w + b, 0)), rtol=1e-4)
 
 
+def lowered(weight: Array, bias: Array) -> Any:
+    """The same as `compiled`, by the second half of the pipeline."""
+    module = module_with_kernel(weight, bias)
+    target = tvm.target.Target({"kind": "llvm"})
+    return tvm.compile(module, target, relax_pipeline=collage.lowering([RenamedOnnxRuntime()]))
+
+
+def generated(weight: Array, bias: Array) -> Any:
+    """The same, by a code generator of TVM's registry that `CollagePartition` has offered."""
+    offer_code_generator(RenamedOnnxRuntime())
+    module = relax.transform.RunCodegen()(module_with_kernel(weight, bias))
+    return tvm.compile(module, tvm.target.Target({"kind": "llvm"}))
+
+
+class RenamedOnnxRuntime(OnnxRuntime):
+    @property
+    def name(self) -> str:
+        return "test"
+
+
+@pytest.mark.parametrize(
+    ("make", "added"),
+    [
+        pytest.param(compiled, addons, id="addons"),
+        pytest.param(lowered, list, id="pipeline"),
+        pytest.param(lowered, addons, id="pipeline and addons"),
+        pytest.param(generated, list, id="code generator"),
+    ],
+)
 def test_an_exported_library_gives_the_same_in_a_process_that_imports_only_tvm(
-    tmp_path: Path,
+    make: Callable[[Array, Array], Any], added: Callable[[], list[str]], tmp_path: Path
 ) -> None:
     x, w, b = f32(8, 1500), f32(1500, 700) / 40, f32(700)  # 4 MB of weights
-    compiled(w, b).export_library(str(tmp_path / "library.so"), addons=addons())
+    make(w, b).export_library(str(tmp_path / "library.so"), addons=added())
     np.save(tmp_path / "x.npy", x)
     script = dedent("""
         import sys

@@ -4,13 +4,15 @@
 
 import pytest
 import tvm
+from numpy.testing import assert_allclose
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
 
-from tests.partitioned import LEGALIZE, assert_same_results
-from tests.test_partition_pass import FUSED, array, callees, names, partitioned, spec
+import collage_dsl as collage
+from tests.partitioned import LEGALIZE, LLVM, assert_same_results, run
+from tests.test_partition_pass import FUSED, array, callees, names, partitioned, price, spec
 
 EVERYTHING = f"union({FUSED}, op_call_by_kind(opaque))"
 
@@ -281,3 +283,37 @@ def test_calls_that_give_a_number_stay() -> None:
     result = partitioned(Number, spec(EVERYTHING))
 
     assert callees(result["main"].body.blocks[0]) == ["prim.if_then_else", "tvm_exp"]
+
+
+@I.ir_module
+class NoLoops:
+    @R.function
+    def main(
+        boxes: R.Tensor((1, 6, 4), "float32"), scores: R.Tensor((1, 1, 6), "float32")
+    ) -> R.Tuple(R.Tensor((6, 3), "int64"), R.Tensor((1, 6, 4), "float32")):
+        with R.dataflow():
+            a = R.grad.no_grad(boxes)
+            b = R.grad.start_checkpoint(a)
+            c = R.nn.relu(b)
+            d = R.grad.end_checkpoint(c)
+            e = R.vision.all_class_non_max_suppression(
+                d, scores, R.const(3, "int64"), R.const(0.5, "float32"), R.const(0, "float32")
+            )
+            f = e[0]
+            g = R.exp(d)
+            R.output(f, g)
+        return (f, g)
+
+
+def test_operators_of_which_tvm_makes_no_single_function_stay() -> None:
+    result = partitioned(NoLoops, spec(EVERYTHING))
+    boxes, scores = abs(array(1, 6, 4)), array(1, 1, 6, seed=1)
+
+    assert names(result) == {"main", "tvm_relu", "tvm_exp"}
+    expected = run(NoLoops, boxes, scores, kernels=LEGALIZE)
+    executable = tvm.compile(NoLoops, LLVM, relax_pipeline=collage.pipeline(["native"], price))
+    found = relax.VirtualMachine(executable, tvm.cpu())["main"](
+        tvm.runtime.tensor(boxes), tvm.runtime.tensor(scores)
+    )
+    for actual, wanted in zip(found, expected, strict=True):
+        assert_allclose(actual.numpy(), wanted, rtol=1e-5)

@@ -65,6 +65,16 @@ _SORTING = {"argsort": _SORTED, "sort": _SORTED, "topk": _SORTED | {"int8", "uin
 """The dtypes that the functions in TVM's runtime sort."""
 
 
+_LEFT = {
+    **dict.fromkeys(
+        ("grad.no_grad", "grad.start_checkpoint", "grad.end_checkpoint"), "computes nothing"
+    ),
+    "vision.all_class_non_max_suppression": "is several functions of TVM, and no single kernel",
+    **dict.fromkeys(("nn.attention_var_len", "wrap_param"), "has no code in TVM"),
+}
+"""Operators of which TVM makes no PrimFunc, or several and a shape between them, and why."""
+
+
 def _unsupported(graph: Graph, node: Node) -> str | None:
     """Why TVM makes no kernel with `node`; None if it does."""
     if isinstance(node.value, OnnxNode):
@@ -74,6 +84,8 @@ def _unsupported(graph: Graph, node: Node) -> str | None:
         return f"`{node.attrs['function']}` is a packed function, of which TVM has no code"
     if node.op.startswith("ccl."):
         return f"`{node.op}` at `{node.name}` talks to other processes, which no kernel of TVM does"
+    if node.op in _LEFT:
+        return f"`{node.op}` at `{node.name}` {_LEFT[node.op]}"
     if node.is_call and not all(map(_is_shaped, _tensors(node.type))):
         return f"the shape of `{node.name}` is found as the model runs"
     if node.op == "eye_like" and _dtype(graph, node) != _tensors(node.type)[0].dtype:

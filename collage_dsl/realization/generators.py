@@ -11,7 +11,7 @@ from tvm import relax, sym
 from collage_dsl.backends.base import Backend, LibraryBackend
 from collage_dsl.backends.onnx_writer import Unsupported
 from collage_dsl.backends.registry import UnknownBackend, find_backend
-from collage_dsl.backends.runtime.build import KIND, joined
+from collage_dsl.backends.runtime.build import CODE_KIND, KIND, code_module, joined
 from collage_dsl.frontend.attributes import plain
 from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.frontend.from_relax import from_relax
@@ -51,10 +51,10 @@ def _with_weights_once(module: tvm.IRModule) -> tvm.IRModule:
     ours = [each for each in every if each.kind == KIND]
     if not ours:
         return module
-    if len(ours) == len(every) and _CONSTANTS in module.attrs:
+    others = [each for each in every if each.kind not in (KIND, CODE_KIND)]
+    if not others and _CONSTANTS in module.attrs:
         module = module.without_attr(_CONSTANTS)
-    others = [each for each in every if each.kind != KIND]
-    return module.with_attr(_MODULES, [*others, joined(ours)])
+    return module.with_attr(_MODULES, [*others, joined(ours), code_module()])
 
 
 _MODULES = "external_mods"
@@ -173,7 +173,8 @@ def _registered(name: str) -> Any:
 
 def _register(backend: LibraryBackend) -> None:
     def codegen(functions: Sequence[Any], _options: Any, _constant_names: Any) -> list[Any]:
-        return [_compiled(backend, function) for function in functions]
+        made = [_compiled(backend, function) for function in functions]
+        return [*made, code_module()] if any(each.kind == KIND for each in made) else made
 
     tvm_ffi.register_global_func(_generator(backend.name), codegen, override=True)
 

@@ -215,6 +215,19 @@ def _rms_norm(builder: Any, call: Any) -> Any:
     return builder.call_te(whole, x, weight, primfunc_name_hint="rms_norm")
 
 
+def _adaptive_avg_pool1d(builder: Any, call: Any) -> Any:
+    """Without a size, the result has that of the operand. TVM gives TOPI no array of sizes then."""
+    attrs = call.attrs
+    if attrs.output_size is not None or attrs.out_layout != attrs.layout:
+        return usual(builder, call)
+
+    def pooled(x: Tensor) -> Tensor:
+        size = x.shape[str(attrs.layout).index("W")]
+        return topi.nn.adaptive_pool1d(x, [size], "avg", str(attrs.layout))
+
+    return builder.call_te(pooled, call.args[0], primfunc_name_hint="adaptive_avg_pool1d")
+
+
 def _pixel_shuffle(builder: Any, call: Any) -> Any:
     """TVM calls a function of TOPI that does not exist."""
     factor = int(call.attrs.upscale_factor)
@@ -293,6 +306,7 @@ _OURS: Mapping[str, Legalizer] = {
     "relax.maximum": _of_truth_values(topi.logical_or, usual),
     "relax.minimum": _of_truth_values(topi.logical_and, usual),
     "relax.multiply": _of_truth_values(topi.logical_and, _keeping_zeros(tirx.Mul, usual)),
+    "relax.nn.adaptive_avg_pool1d": _adaptive_avg_pool1d,
     "relax.nn.pixel_shuffle": _pixel_shuffle,
     "relax.nn.prelu": _prelu,
     "relax.nn.rms_norm": _rms_norm,

@@ -1,8 +1,10 @@
 """
 Compile the C++ sources of this folder once, and make runtime modules with them.
 
-The object files are linked into every library that is exported with such modules inside
-(`executable.export_library(path, addons=addons())`). The shared library is used in this process.
+The object file of the runtime modules is linked into every library that is exported with such
+modules inside: TVM's `export_library` finds it in a module that `code_module` makes. Both object
+files are linked with `executable.export_library(path, addons=addons())`. The shared library is used
+in this process.
 """
 
 import ctypes
@@ -28,6 +30,9 @@ KIND = "collage.kernel.v2"
 """The kind of the runtime module. Its number is the version of the byte format."""
 
 _JOIN = "collage.kernel.join.v2"
+
+CODE_KIND = "collage.kernel.code.v2"
+"""The kind of the module that `code_module` makes."""
 
 _SOURCES = tuple(Path(__file__).with_name(f"{name}.cc") for name in ("kernel_module", "cores"))
 _HEADER = Path(__file__).with_name("stay_loaded.h")
@@ -60,6 +65,15 @@ def joined(modules: Sequence[Any]) -> Any:
     """One runtime module of several that `make_module` made. It has equal constants once."""
     load()
     return tvm_ffi.get_global_func(_JOIN)(list(modules))
+
+
+def code_module() -> Any:
+    """
+    A runtime module without functions. A library that is exported with it has the code of the
+    modules that `make_module` makes, so that a process which has only TVM can load it.
+    """
+    load()
+    return tvm_ffi.get_global_func(CODE_KIND)(objects()[0].read_bytes())
 
 
 def addons() -> list[str]:

@@ -9,7 +9,8 @@
 // memory and in its bytes.
 //
 // This file is linked into every exported library, so that a process which has only TVM can load
-// it. Of several copies in a process the first one loaded serves all modules.
+// it. `collage.kernel.code.v2` makes a module that has TVM's `export_library` do so. Of several
+// copies in a process the first one loaded serves all modules.
 
 #include <dlfcn.h>
 #include <tvm/ffi/container/array.h>
@@ -23,6 +24,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -43,6 +45,7 @@ using namespace tvm::ffi;
 constexpr const char* kKind = "collage.kernel.v2";
 constexpr const char* kLoader = "ffi.Module.load_from_bytes.collage.kernel.v2";
 constexpr const char* kCreate = "collage.kernel.v2";
+constexpr const char* kCode = "collage.kernel.code.v2";
 constexpr const char* kJoin = "collage.kernel.join.v2";
 constexpr const char* kEngines = "collage_dsl.backends.engines";
 // What malloc promises, hence what the start of a large byte string has.
@@ -358,9 +361,43 @@ Module Load(Bytes bytes) {
   return Module(make_object<KernelModule>(std::move(kernels)));
 }
 
+// ---- The code of this file, as a module ----
+
+// Has no functions. `export_library` writes modules that can be compiled to files, and links these.
+class CodeModule final : public ModuleObj {
+ public:
+  explicit CodeModule(Bytes object) : object_(std::move(object)) {}
+
+  const char* kind() const final { return kCode; }
+
+  int GetPropertyMask() const final {
+    return Module::kRunnable | Module::kCompilationExportable;
+  }
+
+  Optional<Function> GetFunction(const String&) final { return std::nullopt; }
+
+  Array<String> GetWriteFormats() const final { return {"o"}; }
+
+  void WriteToFile(const String& path, const String&) const final {
+    std::ofstream file(path.c_str(), std::ios::binary);
+    file.write(object_.data(), static_cast<std::streamsize>(object_.size()));
+    file.close();
+    TVM_FFI_CHECK(file.good(), RuntimeError) << "cannot write " << path;
+  }
+
+ private:
+  Bytes object_;
+};
+
+Module Code(Bytes object) { return Module(make_object<CodeModule>(std::move(object))); }
+
 __attribute__((constructor)) void Register() {
-  if (Function::GetGlobal(kLoader).has_value()) return;
+  bool has_code = Function::GetGlobal(kCode).has_value();
+  bool has_loader = Function::GetGlobal(kLoader).has_value();
+  if (has_code && has_loader) return;
   collage::StayLoaded(reinterpret_cast<void*>(&Register));
+  Function::SetGlobal(kCode, Function::FromTyped(Code), /*override=*/true);
+  if (has_loader) return;  // that of a library of an older version, which had no kCode
   Function::SetGlobal(kCreate, Function::FromTyped(Create), /*override=*/true);
   Function::SetGlobal(kJoin, Function::FromTyped(Join), /*override=*/true);
   Function::SetGlobal(kLoader, Function::FromTyped(Load), /*override=*/true);
