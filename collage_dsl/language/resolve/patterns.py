@@ -11,6 +11,7 @@ from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.reasoning.findings.examination import examine
 from collage_dsl.language.reasoning.findings.forms_in_relax import check_forms
 from collage_dsl.language.reasoning.findings.tuples import check_tuples
+from collage_dsl.language.reasoning.findings.used_results import check_used_results
 from collage_dsl.language.reasoning.operators.attribute_values import check_values
 from collage_dsl.language.reasoning.patterns.absence import can_hold
 from collage_dsl.language.reasoning.patterns.pattern_shape import always_there
@@ -115,7 +116,10 @@ class _PatternChecker:
             told = self.demands, self.findings, self.scope.effort
             examine(pattern, self.written, result.span, *told)
         if self.findings.errors == errors:
+            said = self.findings.count
             check_forms(pattern, self.findings)
+            if self.findings.count == said:
+                check_used_results(pattern, self.findings)
         return pattern if self.findings.errors == errors else None
 
     def parameter(self, written: ast.Parameter) -> None:
