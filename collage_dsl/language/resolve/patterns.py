@@ -109,6 +109,7 @@ class _PatternChecker:
             self.anchor(),
             self.written.name.span,
         )
+        said = self.findings.count
         if check_size(pattern, self.names, self.scope, self.findings):
             self.check_uses(result)
             check_tuples(pattern, self.written, self.scope.sorts, self.findings)
@@ -116,7 +117,6 @@ class _PatternChecker:
             told = self.demands, self.findings, self.scope.effort
             examine(pattern, self.written, result.span, *told)
         if self.findings.errors == errors:
-            said = self.findings.count
             check_forms(pattern, self.findings)
             if self.findings.count == said:
                 check_used_results(pattern, self.findings)

@@ -52,7 +52,8 @@ class ValueScope:
             if (parameter := self.parameter(name.text)) and parameter.constant:
                 message = f"`{name.text}` is a constant, not a number"
                 hint = f"ask for `value({name.text})`, or `all({name.text} >= 0)` of its elements"
-            hint = self.of_absence(name) or hint
+            if compared := _COMPARED.match(name.span.source.text, name.span.end):
+                hint = self.of_absence(name.text, compared[1], compared[2]) or hint
             self.findings.error("E0306", name.span, message, hint)
         elif self.is_no_attribute(name):
             pass
@@ -71,15 +72,14 @@ class ValueScope:
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
         return None
 
-    def of_absence(self, name: ast.Name) -> str:
-        """A hint if an optional parameter is compared with `none` or a word for it, else empty."""
-        compared = _COMPARED.match(name.span.source.text, name.span.end)
-        parameter = self.parameter(name.text)
-        if compared is None or not (compared[2] == "none" or none_meant(compared[2])):
+    def of_absence(self, name: str, operator: str, word: str) -> str:
+        """A hint if the value `name` is compared with `none` or a word for it, else empty."""
+        if word != "none" and not none_meant(word):
             return ""
+        parameter = self.parameter(name)
         if parameter is None or not parameter.optional:
-            return f"`{name.text}` is never absent; `{name.text}?` may be"
-        return f"write `{'not ' * (compared[1] == '==')}has({name.text})`"
+            return f"`{name}` is never absent; a parameter `b?` may be"
+        return f"write `{'not ' * (operator == '==')}has({name})`"
 
     def of_number(self, name: str) -> Hint:
         """A hint if a number of the program is asked like an attribute: `k.min` of a `clip`."""
