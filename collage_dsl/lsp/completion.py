@@ -245,6 +245,8 @@ class _Completer:
                 yield Completion(name, "attribute", detail)
         if any(operators()[name].may_be_none for name in called):
             yield from _keywords(("none",))
+        if self.here.last in ("==", "!="):
+            yield from (Completion(f'"{each.label}"', each.sort) for each in self.strings())
         yield from self.condition()
 
     def heads(self) -> tuple[str, ...]:

@@ -151,6 +151,7 @@ _TEXTS: Mapping[str, Mapping[str, str]] = {
         "test": "A small graph (or a model), and what is expected of patterns, rules and plans "
         "on it. `collage test` runs it.",
         "where": '`where dim(w, 0) % 16 == 0 else "the reason";`: a condition for a match.',
+        "anchor": "`anchor k;`: the main operator of the pattern. The others are fused to it.",
         "yield": "The value that the pattern computes; several, where it has several results.",
         "expect": "`expect matches(p, at: y) == 1;`: what has to hold.",
         "graph": "A graph in the text notation: `x: f32[1, 8]; y = nn.relu(x); return y;`.",

@@ -43,6 +43,8 @@ def offered(text: str) -> set[str]:
         ("pattern p(x) { y = nn.conv2d(exp(x), x)? [gr¦", {"groups"}, {"axis"}),
         ("pattern p(x) { y = (nn.conv2d | nn.conv1d)?(x, x) [¦", {"strides"}, {"axis"}),
         ("pattern p(x) { y = act(x) [¦", {"dtype"}, {"strides", "none"}),
+        ("pattern p(x) { y = nn.conv2d(x, x) [data_layout == ¦", {'"NCHW"', '"NHWC"'}, {"NCHW"}),
+        ('pattern p(x) { y = nn.conv2d(x, x) [data_layout == "NCHW", ¦', {"groups"}, {'"NCHW"'}),
         ("pattern p(x) { y = sum(x) [axis == ¦", {"axis", "none"}, set()),
         ("pattern p(x) { y = (sum | max)(x) [axis in [¦", {"none", "true"}, set()),
         ("pattern p(x: [n]) { where ¦", {"n", "dim", "has", "not", "f32"}, {"nn.relu"}),

@@ -86,6 +86,20 @@ _OF_PATTERNS = {
 }
 """What the patterns of TVM are made of in Python, in lower case without `_`, and what ours are."""
 
+_OTHER_ATTRIBUTES = {
+    **dict.fromkeys(("kernel_size", "kernel_shape", "kernel", "ksize", "window"), ("pool_size",)),
+    **dict.fromkeys(("data_layout", "data_format", "format"), ("data_layout", "layout")),
+    "layout": ("data_layout",),
+    **dict.fromkeys(("dim", "dims", "axis", "axes", "perm"), ("axis", "axes")),
+    **dict.fromkeys(("pads", "pad", "auto_pad"), ("padding", "pad_width")),
+    **dict.fromkeys(("stride", "dilations"), ("strides", "dilation")),
+    **dict.fromkeys(("to", "out_type", "output_dtype"), ("dtype", "out_dtype")),
+    **dict.fromkeys(("mode", "interpolation"), ("method", "mode")),
+    "eps": ("epsilon",),
+    "num_split": ("indices_or_sections",),
+}
+"""Names of attributes in other libraries, each with those that may be meant."""
+
 _NUMBERS = re.compile(r"-?\d+")
 
 _DEFINITION = re.compile(r"^(?:let|pattern)\s+(\w+)", re.MULTILINE)
@@ -93,9 +107,11 @@ _DEFINITION = re.compile(r"^(?:let|pattern)\s+(\w+)", re.MULTILINE)
 
 def dtype_meant(name: str) -> Hint:
     """A hint if `name` is a dtype of another language or library, else empty."""
-    name = name.rpartition(".")[2]
-    meant = _OTHER_NAMES.get(name.lower().removesuffix("_t"), "")
-    return meant_word(meant or short_dtype(long_dtype(name.lower().removesuffix("_t")) or ""))
+    name = name.rpartition(".")[2].lower().removesuffix("_t")
+    for spelled in (name, name.replace("_", "")):
+        if meant := _OTHER_NAMES.get(spelled) or short_dtype(long_dtype(spelled) or ""):
+            return meant_word(meant)
+    return Hint("")
 
 
 def function_meant(name: str, functions: Container[str]) -> Hint:
@@ -115,6 +131,16 @@ def method_meant(name: str, argument: str, functions: Container[str]) -> Hint:
         return write(f"dim({value}, {argument})")
     return function_meant(name, functions)
 
+
+def attribute_meant(name: str, known: Container[str]) -> Hint:
+    """A hint if another library calls one of the attributes `known` by `name`, else empty."""
+    meant = [each for each in _OTHER_ATTRIBUTES.get(name.lower(), ()) if each in known]
+    if not meant and name.lower() in _OF_WINDOWS and "kernel_layout" in known:
+        return Hint("the weight has the size of the kernel, as in `dim(w, 2)`")
+    return meant_word(meant[0] if meant else "")
+
+
+_OF_WINDOWS = ("kernel_size", "kernel_shape", "kernel", "ksize")
 
 _OTHER_KINDS = {
     **dict.fromkeys(("elemwise", "kelemwise", "pointwise", "unary"), "elementwise"),
@@ -230,7 +256,8 @@ def none_meant(name: str) -> Hint:
 def no_attribute(name: str) -> str:
     """A hint if `name` is `none`, which only attributes can be, else empty."""
     only = "only attributes, in brackets after a call, are compared with `none`"
-    return f"{only}; `has(b)` asks whether an optional `b` is present" if name == "none" else ""
+    asks = "`has(b)` asks whether an optional `b` is present"
+    return f"{only}; {asks}" if name == "none" or none_meant(name) else ""
 
 
 def without_quotes(text: str) -> Hint:

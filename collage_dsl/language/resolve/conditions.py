@@ -9,7 +9,7 @@ from collage_dsl.language.messages.idioms import idiom, some_element
 from collage_dsl.language.reasoning.operators.attribute_values import stored_length
 from collage_dsl.language.resolve.condition_scope import Scope
 from collage_dsl.language.resolve.functions import ARGUMENTS, OF_CONSTANTS, fact_of
-from collage_dsl.language.resolve.lists_of_names import first_name, instead_of_list
+from collage_dsl.language.resolve.lists_of_names import first_unknown, instead_of_list
 from collage_dsl.language.resolve.operations import Operations
 from collage_dsl.language.resolve.sorts import (
     Sort,
@@ -119,18 +119,18 @@ class Checker(Operations):
     def has_names_in_list(
         self, operator: str, left: ast.Expression, right: ast.Expression, span: Span
     ) -> bool:
-        """Whether numbers are compared with a list in which names stand; reports it."""
+        """Whether numbers are compared with a list of what depends on the match; reports it."""
         if isinstance(left, ast.List) and operator != "in":
             left, right = right, left
         if operator not in ("==", "!=", "in") or not isinstance(right, ast.List):
             return False
-        name = first_name(right)
-        of = name and self.expression(left)
-        if name is None or (of and of.sort not in (Sort.NUMBER, Sort.NUMBERS)):
+        unknown = first_unknown(right)
+        of = unknown and self.expression(left)
+        if unknown is None or (of and of.sort not in (Sort.NUMBER, Sort.NUMBERS)):
             return False
         if of:
             hint = instead_of_list(operator, of, right, self.scope)
-            self.findings.error("E0303", name.span, _PLAIN_ITEMS, hint, place=span)
+            self.findings.error("E0303", unknown.span, _PLAIN_ITEMS, hint, place=span)
         return True
 
     def each(self, of: ast.Name, span: Span) -> Typed | None:
@@ -270,6 +270,8 @@ class Checker(Operations):
         elif len(given) != wanted:
             message = f"`{function}` takes {count(wanted, 'argument')}, not {len(given)}"
             is_dim = function in ("dim", "shape") and given
+            if len(given) < wanted and (predicate := self.scope.predicates().get(function)):
+                hint = f"it is declared as `{function}({', '.join(predicate.parameters)})`"
             hint = f"write `dim({given[0].value.span.text}, 0)`" if is_dim else ""
             texts = [each.value.span.text for each in given]
             if function in ("min", "max") and len(given) > 1:

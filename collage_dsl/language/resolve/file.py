@@ -231,13 +231,13 @@ class FileChecker:
                 self.findings.error("E0208", name.span, why)
             elif _can_be_called(item) and name.text in operators():
                 message = f"`{name.text}` is already an operator"
-                self.findings.error("E0208", name.span, message)
+                self.findings.error("E0208", name.span, message, "choose another name")
             elif isinstance(item, ast.Predicate) and is_function(name.text):
                 message = f"`{name.text}` is already a function of conditions"
-                self.findings.error("E0208", name.span, message)
+                self.findings.error("E0208", name.span, message, "choose another name")
             elif isinstance(item, ast.Import) and item.prefix and name.text in _namespaces():
                 message = f"`{name.text}` is already the prefix of operators"
-                self.findings.error("E0208", name.span, message)
+                self.findings.error("E0208", name.span, message, "choose another prefix")
             if name.text in first:
                 note = Note("the first definition", first[name.text])
                 message = f"`{name.text}` is defined twice"

@@ -15,7 +15,7 @@ MEASURES = ("repeats", "percentile", "budget", "timeout", "runs", "noise_margin"
 _WHOLE = {"repeats": (1, 10_000), "percentile": (0, 100)}
 """The least and the greatest value of each whole-number setting."""
 _RUNS = ("often", "rarely")
-_EXAMPLES = {"budget": "500ms", "timeout": "30s"}
+_EXAMPLES = {"repeats": "50", "percentile": "20", "budget": "500ms", "timeout": "30s"}
 _DAY = 86_400.0
 _NOISIEST = 0.5
 """The largest noise margin, as a part of 1."""
@@ -71,7 +71,8 @@ def _whole(name: str, field: ast.Field, findings: Findings) -> int | None:
             message = f"`{name}` must be from {least} to {most}"
             findings.error("E0520", field.value.span, message)
         case other:
-            findings.error("E0503", other.span, f"`{name}` must be a whole number")
+            hint = f"write a number from {least} to {most}: `{name} {_EXAMPLES[name]};`"
+            findings.error("E0503", other.span, f"`{name}` must be a whole number", hint)
     return None
 
 

@@ -11,6 +11,7 @@ from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.reasoning.findings.examination import examine
 from collage_dsl.language.reasoning.findings.forms_in_relax import check_forms
 from collage_dsl.language.reasoning.findings.tuples import check_tuples
+from collage_dsl.language.reasoning.findings.used_results import check_used_results
 from collage_dsl.language.reasoning.operators.attribute_values import check_values
 from collage_dsl.language.reasoning.patterns.absence import can_hold
 from collage_dsl.language.reasoning.patterns.pattern_shape import always_there
@@ -108,6 +109,7 @@ class _PatternChecker:
             self.anchor(),
             self.written.name.span,
         )
+        said = self.findings.count
         if check_size(pattern, self.names, self.scope, self.findings):
             self.check_uses(result)
             check_tuples(pattern, self.written, self.scope.sorts, self.findings)
@@ -116,6 +118,8 @@ class _PatternChecker:
             examine(pattern, self.written, result.span, *told)
         if self.findings.errors == errors:
             check_forms(pattern, self.findings)
+            if self.findings.count == said:
+                check_used_results(pattern, self.findings)
         return pattern if self.findings.errors == errors else None
 
     def parameter(self, written: ast.Parameter) -> None:

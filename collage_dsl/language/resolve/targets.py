@@ -79,6 +79,27 @@ class _TargetChecker:
         fallback = self.alone(settings.get("fallback"))
         if rule is None or self.findings.errors > errors:
             return None
+        name, kind = self.written.name.text, self.written.kind.text
+        target = Toolchain(name, kind, compiler, options, priority, measure, variants, tune)
+        if self.is_whole:  # else a setting that cannot be read may be what a finding asks for
+            self.check_rules(rule, limits, settings, coalesce=coalesce, fallback=fallback)
+            self.check_libraries(rule, target, settings)
+            lists, rules = self.scope.lists, self.rules_span(settings)
+            check_allowed(rule, target, lists, rules, self.findings)
+            if compiler in (None, NATIVE):
+                self.check_native(rule, target, settings)
+        return FusionSpec(target, rule, limits, coalesce, fallback)
+
+    def check_rules(
+        self,
+        rule: FusionRule,
+        limits: Limits,
+        settings: dict[str, ast.Field | ast.Block],
+        *,
+        coalesce: bool,
+        fallback: bool,
+    ) -> None:
+        """Check what the rule proposes within the limits, and whether the rest asks for it."""
         places = self.places(settings)
         check_fit(rule, limits, places, self.findings)
         check_least(rule, limits, places, self.findings, keeps_single=fallback)
@@ -90,14 +111,6 @@ class _TargetChecker:
         check_proposing(self.written.name.text, rule, self.rules_span(settings), self.findings)
         if fallback:
             self.check_fallback(rule, limits, settings)
-        name, kind = self.written.name.text, self.written.kind.text
-        target = Toolchain(name, kind, compiler, options, priority, measure, variants, tune)
-        self.check_libraries(rule, target, settings)
-        lists, rules = self.scope.lists, self.rules_span(settings)
-        check_allowed(rule, target, lists, rules, self.findings)
-        if compiler in (None, NATIVE):
-            self.check_native(rule, target, settings)
-        return FusionSpec(target, rule, limits, coalesce, fallback)
 
     def places(self, settings: dict[str, ast.Field | ast.Block]) -> LimitPlaces:
         """The span of each limit; for a default, the span of the target's name."""

@@ -1,5 +1,6 @@
 """What the names in the conditions of a pattern stand for: its values, and what they have."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -9,6 +10,7 @@ from collage_dsl.language.messages.advice import (
     dtype_meant,
     function_meant,
     no_attribute,
+    none_meant,
     truth_meant,
 )
 from collage_dsl.language.messages.findings import Findings, listed
@@ -22,6 +24,8 @@ from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import FUNCTIONS, AttrOf
 from collage_dsl.rules.pattern import Call, Parameter, Reference
 from collage_dsl.rules.predicate import Predicate
+
+_COMPARED = re.compile(r"\s*(==|!=)\s*(\w+)")
 
 
 @dataclass(slots=True)
@@ -48,6 +52,8 @@ class ValueScope:
             if (parameter := self.parameter(name.text)) and parameter.constant:
                 message = f"`{name.text}` is a constant, not a number"
                 hint = f"ask for `value({name.text})`, or `all({name.text} >= 0)` of its elements"
+            if compared := _COMPARED.match(name.span.source.text, name.span.end):
+                hint = self.of_absence(name.text, compared[1], compared[2]) or hint
             self.findings.error("E0306", name.span, message, hint)
         elif self.is_no_attribute(name):
             pass
@@ -65,6 +71,15 @@ class ValueScope:
             hint = hint or did_you_mean(name.text, self.names.defined)
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
         return None
+
+    def of_absence(self, name: str, operator: str, word: str) -> str:
+        """A hint if the value `name` is compared with `none` or a word for it, else empty."""
+        if word != "none" and not none_meant(word):
+            return ""
+        parameter = self.parameter(name)
+        if parameter is None or not parameter.optional:
+            return f"`{name}` is never absent; a parameter `b?` may be"
+        return f"write `{'not ' * (operator == '==')}has({name})`"
 
     def of_number(self, name: str) -> Hint:
         """A hint if a number of the program is asked like an attribute: `k.min` of a `clip`."""

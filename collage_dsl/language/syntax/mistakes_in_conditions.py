@@ -1,6 +1,7 @@
 """Mistakes in conditions, rules and the values of settings, which share one notation."""
 
 from collage_dsl.language.syntax.mistakes import HAS, NAME, NUMBER, REST, VALUE, Mistake, signs
+from collage_dsl.language.syntax.mistakes_in_patterns import PREFIXED
 
 _FACT = r"(?:dtype|rank|size|bytes|uses|has)"
 _COMPARED = r"(?:==|!=|<=|>=|<|>)"
@@ -88,7 +89,32 @@ _RANGES = (
     Mistake(r"\bin\b.*", r"\.\.", "a range has only numbers: compare with `>=` and `<=`"),
 )
 
+_UNITS = tuple(
+    Mistake(rf"(?P<start>)(?P<number>{NUMBER})\s*", rf"{unit}\b", f"write `{{number}} * {size}`")
+    for unit, size in (
+        *(("KiB", 2**10), ("MiB", 2**20), ("GiB", 2**30)),
+        *(("[kK]B", 10**3), ("MB", 10**6), ("GB", 10**9)),
+    )
+)
+"""Units of memory: a number has none."""
+
 MISTAKES = (
+    PREFIXED,
+    *_UNITS,
+    Mistake(
+        r"[(,]\s*(?P<start>)[bfruBFRU]{1,2}",
+        r'(?P<text>"[^"\n]*")',
+        "write `{text}`, without a letter before it",
+        new="{text}",
+    ),
+    Mistake(
+        rf"\bkind\(\s*(?P<first>{NAME})\s*",
+        rf"(?:=>|→|>|to\b)\s*(?P<second>{NAME})",
+        "write `{first} -> {second}`",
+    ),
+    Mistake(
+        r"^where\s+(?P<start>)lambda\b[^:]*", rf"[^:;]*:\s*{REST}", "write `{rest}`", exact=False
+    ),
     # Arguments.
     Mistake(
         rf"^(?:rule|target|rules|expect)\b.*[(,]\s*(?P<name>{NAME})\s*",

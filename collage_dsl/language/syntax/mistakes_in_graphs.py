@@ -116,6 +116,15 @@ MISTAKES = (
         rf"<?(?:[\d?]+x)+(?P<dtype>{DTYPE})",
         "the sizes stand in brackets: `{name}: {dtype}[4, 8]`",
     ),
+    *(
+        Mistake(
+            rf"^(?P<name>{NAME})\s*:\s*{before}",
+            rf"{after}(?P<dims>(?:[\w?]+\s*,\s*)*[\w?]+)\s*,?\s*[)\]]\s*(?=;)",
+            "write `{name}: f32[{dims}]`: a type has a dtype",
+            new="{name}: f32[{dims}]",
+        )
+        for before, after in ((r"\(\s*", ""), ("", r"[(\[]\s*"))
+    ),
     # Nodes.
     Mistake(
         rf"^(?P<word>{NAME})\s+",

@@ -142,6 +142,9 @@ _RULES = (
     ),
 )
 
+_KIND = rf"{NAME}(?:\s*\([^()]*\))?"
+"""A kind of targets, also with options."""
+
 _TARGETS = (
     Mistake(
         r"^target\s*",
@@ -171,12 +174,12 @@ _TARGETS = (
         "write `target {name} on {kind} {{`",
     ),
     Mistake(
-        rf"^target\s+(?P<name>[\w.]+)\s+on\s+(?P<kind>{NAME})\s*",
+        rf"^target\s+(?P<name>[\w.]+)\s+on\s+(?P<kind>{_KIND})\s*",
         r"[,:=]\s*\{",
         "write `target {name} on {kind} {{`",
     ),
     Mistake(
-        rf"^target\s+(?P<name>[\w.]+)\s+on\s+(?P<kind>{NAME})\s*",
+        rf"^target\s+(?P<name>[\w.]+)\s+on\s+(?P<kind>{_KIND})\s*",
         r"[,;:=]",
         "write `target {name} on {kind} {{`",
         exact=False,
@@ -221,7 +224,8 @@ _PLACEMENTS = tuple(
     )
 )
 
-_NAMES = rf"{NAME}(?:\s*,\s*{NAME})*+"
+_RENAMED = rf"{NAME}(?:\s+as\s+{NAME})?+"
+_NAMES = rf"{_RENAMED}(?:\s*,\s*{_RENAMED})*+"
 
 _IMPORTS = (
     Mistake(
@@ -267,6 +271,13 @@ _WORDS = tuple(
     )
 )
 
+_INCLUDED = Mistake(
+    "^",
+    r'(?:from|include|use|using|require)\b[\s(]*(?P<path>"[^"\n]*")',
+    "write `import {path} only (NAME);`",
+    exact=False,
+)
+
 MISTAKES = (
     *_IMPORTS[:1],
     Mistake(
@@ -284,6 +295,7 @@ MISTAKES = (
         exact=False,
     ),
     *_WORDS,
+    _INCLUDED,
     Mistake(
         r"^(?:pattern|rule|let|target)\s+(?P<start>)",
         r'"(?P<name>[^"]*)"',

@@ -48,6 +48,9 @@ _FACT = r"(?:dtype|rank|shape|dim|size|bytes|uses|has)"
 _MODIFIER = r"(?P<word>shared|ordered|flat)\b"
 _FIELDS = "write `fields = {rest};`: they are `fields.0` and `fields.1`"
 
+PREFIXED = Mistake(rf"(?P<prefix>{NAME})", rf"::\s*(?P<name>{NAME})", "write `{prefix}.{name}`")
+"""What is imported with a prefix, in patterns and rules."""
+
 RESULTS_LAST = (
     Mistake(
         rf"^(?P<name>{NAME})\s*",
@@ -100,7 +103,12 @@ _REPETITIONS = (
         "write `path[{bounds}] {op} from {of}`",
     ),
     Mistake(
-        rf"=\s*(?P<start>)(?P<op>{NAME})\s*",
+        rf"(?P<start>)\bpath\s*\[(?P<bounds>[^\[\]]*)\]\s*(?P<op>{NAME})\s*",
+        rf"\(\s*(?P<of>{NAME})\s*\)",
+        "write `path[{bounds}] {op} from {of}`",
+    ),
+    Mistake(
+        rf"=\s*(?P<start>)(?P<op>(?!(?:repeat|each|path)\b){NAME})\s*",
         rf"\{{\s*(?P<least>\d+)\s*(?:,|\.\.)\s*(?P<most>\d+)\s*\}}\s*(?P<rest>{ARGUMENTS})",
         "write `repeat[{least}..{most}] {op}{rest}`",
     ),
@@ -133,7 +141,7 @@ _REPETITIONS = (
 STATEMENTS = (
     *_REPETITIONS,
     Mistake(
-        rf"[(,]\s*(?P<start>)\[\s*(?P<first>[^\[\]()]*{NAME})\s*",
+        rf"[(,=]\s*(?P<start>)\[\s*(?P<first>[^\[\]()]*{NAME})\s*",
         rf"(?P<rest>{ARGUMENTS}[^\[\]]*)\]",
         "a tuple stands in parentheses: `({first}{rest})`",
         new="({first}{rest})",
@@ -289,6 +297,7 @@ _ABSENT = (
 """Calls that may be absent, or of several operators."""
 
 OPERANDS = (
+    PREFIXED,
     *_TVM,
     *_ABSENT,
     Mistake(

@@ -11,6 +11,7 @@ from collage_dsl.language.reasoning.conclusions.usual_elements import (
     asked_of_elements,
     usual_elements,
 )
+from collage_dsl.language.reasoning.conclusions.usual_scales import usual_scales
 from collage_dsl.language.reasoning.conclusions.usual_windows import usual_fits, usual_windows
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.language.reasoning.values.terms import Term, terms
@@ -56,6 +57,7 @@ def usual(
     yield from _usual_sizes(conditions, ways)
     yield from _usual_indices(calls, ways)
     yield from _usual_parts(calls)
+    yield from _usual_scales(calls, ways)
     yield from _usual_windows(calls, conditions, ways)
 
 
@@ -66,6 +68,13 @@ def _usual_parts(calls: Sequence[Called]) -> Iterator[Condition]:
             for name in called.results.values():
                 smaller = Compare("<", Size(name), Size(called.operands[0]))
                 yield Condition(smaller, span, usual="no part that `split` gives is empty")
+
+
+def _usual_scales(calls: Sequence[Called], ways: Sequence[Facts]) -> Iterator[Condition]:
+    """What scales and zero points are, and the numbers that they go with."""
+    for called, span in _written(calls):
+        for expression, words in usual_scales(called, ways):
+            yield Condition(expression, span, usual=words)
 
 
 def _usual_products(calls: Sequence[Called], ways: Sequence[Facts]) -> Iterator[Condition]:

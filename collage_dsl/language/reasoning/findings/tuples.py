@@ -102,8 +102,10 @@ class _Checker:
                     self.mismatch(takes, Tensor(), one, place, written, certain=certain)
                     self.operand(one, place, certain=certain)
             case FieldOf(inner, index), ast.FieldOf(of):
+                said = self.findings.count
                 self.field(inner, index, written, certain=certain)
-                self.result(self.sorts.most_results(inner), index, written, certain=certain)
+                if self.findings.count == said:
+                    self.result(self.sorts.most_results(inner), index, written, certain=certain)
                 self.field_of_kind(inner, index, written)
                 self.forms(Tuple(), inner, of)
                 self.operand(inner, of, certain=certain)

@@ -6,6 +6,8 @@ from functools import cache
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.language.messages.advice import (
+    attribute_meant,
+    dtype_meant,
     import_of,
     import_of_similar,
     imported_already,
@@ -136,12 +138,14 @@ def unknown_attribute(
     operator: Operator, name: ast.Name, findings: Findings, hint: str = ""
 ) -> None:
     known = operator.attrs
-    hint = hint or none_meant(name.text) or did_you_mean(name.text, known)
+    hint = hint or none_meant(name.text) or attribute_meant(name.text, known)
+    hint = hint or did_you_mean(name.text, known)
     longer = [each for each in known if each.startswith(name.text)]
     if not hint and len(longer) == 1:
         hint = Hint(f"did you mean `{longer[0]}`?", longer[0])
     if not hint and name.text in (operator.operands or ()):
         hint = f"it is an operand: `{operator.name}({', '.join(operator.operands or ())})`"
+    hint = hint or dtype_meant(name.text)
     if not hint:
         hint = f"it has {listed(known, 'and')}" if known else "it has no attributes"
     message = f"`{operator.name}` has no attribute `{name.text}`"

@@ -82,8 +82,11 @@ def count(facts: Facts) -> None:
 def count_elements(facts: Facts, name: str) -> None:
     """
     Add that a value has as many elements as the product of its dimensions. If the rank is not
-    known, it is a multiple of those that are counted from the same end.
+    known, it is a multiple of those that are counted from the same end. A value of rank 0 has one
+    element.
     """
+    if facts.of(Rank(name)).bounds()[1] == 1 and 1 not in facts.of(Size(name)):
+        facts.narrow(Rank(name), one_of((1,)))
     rank = facts.of(Rank(name)).only()
     if isinstance(rank, int) and rank <= MOST_FACTORS:
         _multiply(facts, name, [DimAt(name, axis) for axis in range(rank)])
