@@ -117,9 +117,7 @@ def test_a_light_model_has_a_name_for_each_command(costs: Path) -> None:
 
 
 def test_candidates_lists_what_the_rules_propose(model: Path) -> None:
-    done = said(
-        "candidates", model, "-t", SPECS / "onnxruntime.collage", "--output-format", "json"
-    )
+    done = said("candidates", model, "-t", SPECS / "onnxruntime.collage", "--output-format", "json")
 
     found = json.loads(done.out)["candidates"]
     assert done.code == 0

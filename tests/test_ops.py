@@ -17,9 +17,7 @@ def test_an_operator_is_shown_with_its_attributes() -> None:
 
 def test_an_attribute_that_may_have_no_value_says_so() -> None:
     done = said("ops", "concat")
-    answer = OpsDocument.model_validate_json(
-        said("ops", "concat", "--output-format", "json").out
-    )
+    answer = OpsDocument.model_validate_json(said("ops", "concat", "--output-format", "json").out)
 
     assert "    axis: int or none = 0" in done.out.splitlines()
     assert answer.operators[0].attributes[0].may_be_none

@@ -234,9 +234,7 @@ def test_texts_are_read_from_a_file_and_written_to_one(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", x=np.array(["a", "é"]))
     given = ("--inputs", tmp_path / "x.npz")
 
-    done = said(
-        "compile", tmp_path / "m.onnx", "-t", "onnxruntime", *given, "-o", tmp_path / "m"
-    )
+    done = said("compile", tmp_path / "m.onnx", "-t", "onnxruntime", *given, "-o", tmp_path / "m")
     assert done.code == 0, done.err
     done = said("run", tmp_path / "m", *given, "--outputs", tmp_path / "y.npz")
     assert done.code == 0, done.err

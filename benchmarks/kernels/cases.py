@@ -26,6 +26,7 @@ GOALS: dict[str, float | None] = {
     "depthwise block": 0.85,
     "depthwise pair": 0.85,
     "transposed": 1.05,
+    "3x3x3": 0.80,
     "pool": None,
     "LRN": None,
     "join": None,
@@ -60,7 +61,15 @@ class Case:
 
 def cases() -> list[Case]:
     """All kernels, in the order of the kinds."""
-    made = [*convolutions(), *depthwise(), *transposed(), *poolings(), *joins(), *of_tokens()]
+    made = [
+        *convolutions(),
+        *depthwise(),
+        *transposed(),
+        *volumes(),
+        *poolings(),
+        *joins(),
+        *of_tokens(),
+    ]
     order = list(GOALS)
     return sorted(made, key=lambda case: order.index(case.kind))
 
@@ -179,6 +188,23 @@ def transposed() -> Iterator[Case]:
 
     yield case(256, 128, 16, 4, 1)
     yield case(128, 64, 32, 2, 0)
+
+
+def volumes() -> Iterator[Case]:
+    """Convolutions of several planes, as for videos and scans."""
+
+    def case(taken: int, made: int, planes: int, image: int) -> Case:
+        def write(net: Layers) -> str:
+            x = net.input(1, taken, planes, image, image)
+            weight = net.weight(made, taken, 3, 3, 3, deviation=(27 * taken) ** -0.5)
+            return net.relu(net.node("Conv", x, weight, net.weight(made), pads=[1] * 6))
+
+        return Case("3x3x3", f"conv 3x3x3 {taken}-{made}@{planes}x{image}", write)
+
+    yield case(3, 32, 8, 56)
+    yield case(32, 64, 8, 28)
+    yield case(64, 64, 16, 32)
+    yield case(128, 128, 4, 14)
 
 
 def poolings() -> Iterator[Case]:

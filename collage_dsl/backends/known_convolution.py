@@ -1,22 +1,35 @@
 """What the native variants ask of a convolution in a graph, whose attributes are all known."""
 
+from math import prod
+
 from collage_dsl.graph import Node
 from collage_dsl.graph.convolutions import Convolution
 
 
 def known(convolution: Node, weight: Node) -> Convolution:
-    """`convolution` with its `weight`, whose shape is static, and whose layout is taken as OIHW."""
+    """
+    `convolution` with its `weight`, whose shape is static, and whose layout is taken as OIHW; of
+    volumes, what is known of rows and columns, in an image with the channels of several planes.
+    """
     attrs = convolution.attrs
-    height, width = weight.tensor.static_shape[2:4]
+    _, channels, *planes, height, width = weight.tensor.static_shape
+    padding = _numbers(attrs["padding"])
+    before, after = padding[: len(padding) // 2], padding[len(padding) // 2 :]
+    layouts = (str(attrs[f"{each}_layout"]) for each in ("data", "kernel", "out"))
+    data, kernel, result = (_OF_VOLUMES.get(each, each) for each in layouts)
     return Convolution(
-        layouts=(str(attrs["data_layout"]), str(attrs["kernel_layout"]), str(attrs["out_layout"])),
+        layouts=(data, kernel, result),
         kernel=(height, width),
-        strides=_numbers(attrs["strides"]),
-        dilation=_numbers(attrs["dilation"]),
-        padding=_numbers(attrs["padding"]),
+        strides=_numbers(attrs["strides"])[-2:],
+        dilation=_numbers(attrs["dilation"])[-2:],
+        padding=(*before[-2:], *after[-2:]),
         groups=int(str(attrs["groups"])),
-        channels=weight.tensor.static_shape[1],
+        channels=channels * prod(planes),
     )
+
+
+_OF_VOLUMES = {"NCDHW": "NCHW", "OIDHW": "OIHW"}
+"""The layouts of images for those of volumes."""
 
 
 def _numbers(value: object) -> tuple[int, ...]:

@@ -53,16 +53,16 @@ def _is_static(node: Node) -> bool:
 
 def _is_coarse(graph: Graph) -> bool:
     """Whether a convolution has strides of four and more."""
-    found = (node for node in graph.nodes if node.op in CONVOLUTIONS)
-    return any(node.attrs["strides"] not in ((1, 1), (2, 2), (3, 3)) for node in found)
+    found = (node.attrs["strides"] for node in graph.nodes if node.op in CONVOLUTIONS)
+    return any(isinstance(each, tuple) and not {1, 2, 3}.issuperset(each) for each in found)
 
 
 def _pixels(convolution: Node) -> int:
-    """The pixels of the result of a convolution in the layout NC…; 0 in another."""
+    """The pixels of an image of the result of a convolution in the layout NC…; 0 in another."""
     type_, layout = convolution.type, str(convolution.attrs["data_layout"])
     if not isinstance(type_, TensorType) or not type_.is_static or not layout.startswith("NC"):
         return 0
-    return prod(type_.static_shape[2:])
+    return prod(type_.static_shape[2:][-2:])
 
 
 def _computed_weight(graph: Graph, weights: Collection[int]) -> bool:

@@ -7,14 +7,14 @@ from functools import partial
 from collage_dsl.backends.known_convolution import known
 from collage_dsl.graph import Form, Graph, Kind, Node, TensorType, members
 from collage_dsl.graph.convolutions import refused_by_winograd
-from collage_dsl.graph.variants import CONVOLUTION, WINOGRAD_SIDES
+from collage_dsl.graph.variants import CONVOLUTION, WINOGRAD, WINOGRAD_SIDES
 
 
 def unsuitable(graph: Graph, variant: str) -> str | None:
     """Why the variant cannot compute `graph`; None if it can."""
     calls = [graph.nodes[index] for index in members(graph.calls)]
     heavy = [node for node in calls if node.kind >= Kind.REDUCE]
-    found = [node for node in heavy if node.op == CONVOLUTION]
+    found = [node for node in heavy if node.op in WINOGRAD]
     if len(found) != 1:
         return f"{variant} computes kernels with one convolution, this one has {len(found)}"
     (convolution,) = found
@@ -25,6 +25,8 @@ def unsuitable(graph: Graph, variant: str) -> str | None:
     reason = _operands(convolution, image, weight)
     if reason is None:
         reason = refused_by_winograd(known(convolution, weight), WINOGRAD_SIDES[variant])
+    if reason is None and convolution.op != CONVOLUTION:
+        reason = _volumes(convolution)
     return None if reason is None else f"{variant} {reason}"
 
 
@@ -38,6 +40,15 @@ def _operands(convolution: Node, image: Node, weight: Node) -> str | None:
         return f"computes float32, here is {wrong}"
     if weight.form not in (Form.INPUT, Form.CONSTANT):
         return f"needs weights that are known when a model is loaded, `{weight.name}` is computed"
+    return None
+
+
+def _volumes(convolution: Node) -> str | None:
+    strides, groups = convolution.attrs["strides"], convolution.attrs["groups"]
+    if groups != 1:
+        return f"computes volumes in one group, here are {groups}"
+    if not isinstance(strides, tuple) or strides[1:] != (1, 1):
+        return f"computes volumes with strides of planes only, here they are {strides}"
     return None
 
 

@@ -27,7 +27,10 @@ NATIVE_VARIANTS: Mapping[str, str] = MappingProxyType(
 
 CONVOLUTION = "nn.conv2d"
 
-CONVOLUTIONS = ("nn.conv1d", CONVOLUTION, "nn.conv3d")
+WINOGRAD = (CONVOLUTION, "nn.conv3d")
+"""The convolutions that Winograd's algorithm computes."""
+
+CONVOLUTIONS = ("nn.conv1d", *WINOGRAD)
 
 PRODUCTS = (*CONVOLUTIONS, "matmul")
 """The operators whose second operand is a weight that a variant may take in another form."""
@@ -55,7 +58,7 @@ WINOGRAD_SIDES = {"winograd2": (1, 3, 5, 7), "winograd4": (1, 3, 5)}
 
 def _winograd(sides: tuple[int, ...]) -> Computed:
     refused = partial(refused_by_winograd, sides=sides)
-    return Computed((CONVOLUTION,), most=1, other_sums=False, refused=refused)
+    return Computed(WINOGRAD, most=1, other_sums=False, refused=refused)
 
 
 COMPUTED: Mapping[str, Computed] = MappingProxyType(

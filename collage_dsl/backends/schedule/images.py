@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from tvm import tirx
 from tvm.ir import TensorLoad
@@ -15,18 +16,27 @@ from collage_dsl.backends.schedule.expressions import (
     constant,
     simplified,
 )
-from collage_dsl.backends.schedule.stages import Axis, Stage
+from collage_dsl.backends.schedule.stages import Axis, Stage, extents
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OverImages:
-    """A stage over `n, filter, y, x` that sums over `channel, tap, tap`."""
+    """
+    A stage over `n, filter, y, x` that sums over `channel, tap, tap`. It may also be one over
+    `n, filter, plane, y, x`, with an image for each plane.
+    """
 
     stage: Stage
 
     @property
     def batch(self) -> int:
-        return self.stage.spatial[0].extent
+        """The images."""
+        return self.stage.spatial[0].extent * self.depth
+
+    @property
+    def depth(self) -> int:
+        """The images of one `n`."""
+        return prod(extents(self.stage.spatial[2:-2]))
 
     @property
     def filters(self) -> int:
@@ -35,11 +45,11 @@ class OverImages:
 
     @property
     def height(self) -> int:
-        return self.stage.spatial[2].extent
+        return self.stage.spatial[-2].extent
 
     @property
     def width(self) -> int:
-        return self.stage.spatial[3].extent
+        return self.stage.spatial[-1].extent
 
     @property
     def channels(self) -> int:
@@ -51,20 +61,21 @@ class OverImages:
         return self.stage.reduced[1].extent, self.stage.reduced[2].extent
 
 
-def factors(stage: Stage) -> tuple[Expr, Expr] | None:
-    """The factors of the products that a stage sums, as `OverImages` does, in float32 from zero."""
-    if len(stage.spatial) != 4 or len(stage.reduced) != 3 or str(stage.buffer.dtype) != "float32":
+def factors(stage: Stage, spatial: int = 4, reduced: int = 3) -> tuple[Expr, Expr] | None:
+    """The factors of the products that a stage of so many axes sums, in float32 from zero."""
+    axes = len(stage.spatial), len(stage.reduced)
+    if axes != (spatial, reduced) or str(stage.buffer.dtype) != "float32":
         return None
     is_zero = isinstance(stage.init, tirx.FloatImm) and stage.init.value == 0
     return stage.factors() if is_zero else None
 
 
 def is_filter(stage: Stage, weight: Expr, parameters: Sequence[Buffer]) -> bool:
-    """Whether a factor reads a parameter at `filter, channel, tap, tap`."""
+    """Whether a factor reads a parameter at `filter, channel`, and the taps."""
     if not isinstance(weight, TensorLoad) or weight.source not in parameters:
         return False
     axes = (stage.spatial[1], *stage.reduced)
-    return len(weight.indices) == 4 and all(
+    return len(weight.indices) == len(axes) and all(
         is_axis(index, axis) for index, axis in zip(weight.indices, axes, strict=True)
     )
 

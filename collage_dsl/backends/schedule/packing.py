@@ -115,7 +115,7 @@ def source_of(buffer: Buffer, inlined: Inlined, slid: Collection[int]) -> Source
     extents = shape(buffer)
     if stage is None:
         return Source(lambda at: load(buffer, *at), (0,) * len(extents), extents, zero)
-    padded = _padded(stage, extents)
+    padded = _padded(stage, extents, slid)
     if padded is None:
         at_index = _evaluator(stage, stage.value, inlined)
         return Source(at_index, (0,) * len(extents), extents, zero)
@@ -143,23 +143,31 @@ def _evaluator(stage: Stage, value: Expr, inlined: Inlined) -> Callable[[Sequenc
 
 
 def _padded(
-    stage: Stage, extents: tuple[int, ...]
+    stage: Stage, extents: tuple[int, ...], slid: Collection[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...], Expr, Expr] | None:
-    """The bounds, inner value and fill of a value `if_then_else(bounds, inner, constant)`."""
+    """
+    The bounds, inner value and fill of a value `if_then_else(bounds, inner, constant)`. What is
+    asked of other dimensions than those that are `slid` over may be no bounds: then it is asked in
+    the inner value.
+    """
     value = stage.value
     if not called(value, IF_THEN_ELSE):
         return None
     if variables(value.args[2]) & {axis.var for axis in stage.spatial}:
         return None
-    lower, upper = [0] * len(extents), list(extents)
+    lower, upper, inner = [0] * len(extents), list(extents), value.args[1]
+    moving = {stage.spatial[dimension].var for dimension in slid}
     for condition in conjuncts(value.args[0]):
         limits = bound(condition, stage)
-        if limits is None:
+        if limits is not None:
+            dimension, low, high = limits
+            lower[dimension] = max(lower[dimension], low)
+            upper[dimension] = min(upper[dimension], high)
+        elif variables(condition) & moving:
             return None
-        dimension, low, high = limits
-        lower[dimension] = max(lower[dimension], low)
-        upper[dimension] = min(upper[dimension], high)
-    return tuple(lower), tuple(upper), value.args[1], value.args[2]
+        else:
+            inner = tirx.if_then_else(condition, inner, value.args[2])
+    return tuple(lower), tuple(upper), inner, value.args[2]
 
 
 def conjuncts(condition: Expr) -> list[Expr]:

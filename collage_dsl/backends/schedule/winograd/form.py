@@ -23,7 +23,8 @@ from collage_dsl.backends.schedule.stages import Axis, Stage, shape
 @dataclass(frozen=True, slots=True, eq=False)
 class Convolution(OverImages):
     """
-    A convolution in NCHW with the weights as they are in memory, OIHW.
+    A convolution in NCHW with the weights as they are in memory, OIHW. Its result may be in NCDHW;
+    then image `n * depth + d` gives plane `d` of volume `n`.
 
     Output `y, x` reads the image at `y + top + tap`, `x + left + tap`.
     """
@@ -42,7 +43,7 @@ class Convolution(OverImages):
 
 def convolution(stage: Stage, parameters: Sequence[Buffer]) -> Convolution | None:
     """The stage as such a convolution; None if it is none."""
-    operands = factors(stage)
+    operands = factors(stage) or factors(stage, spatial=5)
     if operands is None:
         return None
     for image, weight in (operands, operands[::-1]):
@@ -56,14 +57,23 @@ def _is_float(operand: Expr) -> bool:
 
 
 def _convolution(stage: Stage, image: TensorLoad, weight: TensorLoad) -> Convolution | None:
-    if len(image.indices) != 4 or not is_axis(image.indices[0], stage.spatial[0]):
+    if len(image.indices) != 4 or not _is_image(image.indices[0], stage):
         return None
     groups = _groups(stage, image, shape(weight.source))
-    top = _offset(image.indices[2], stage.spatial[2], stage.reduced[1])
-    left = _offset(image.indices[3], stage.spatial[3], stage.reduced[2])
+    top = offset(image.indices[2], stage.spatial[-2], stage.reduced[1])
+    left = offset(image.indices[3], stage.spatial[-1], stage.reduced[2])
     if groups is None or top is None or left is None:
         return None
     return Convolution(stage, image.source, weight.source, groups, top, left)
+
+
+def _is_image(index: Expr, stage: Stage) -> bool:
+    """Whether an index is that of the image which gives a plane of the result."""
+    first, *planes = stage.spatial[:1] + stage.spatial[2:-2]
+    if not planes:
+        return is_axis(index, first)
+    (plane,) = planes
+    return constant(simplified(index - (first.var * plane.extent + plane.var))) == 0
 
 
 def _groups(stage: Stage, image: TensorLoad, weight: tuple[int, ...]) -> int | None:
@@ -80,7 +90,7 @@ def _groups(stage: Stage, image: TensorLoad, weight: tuple[int, ...]) -> int | N
     return groups if constant(simplified(image.indices[1] - expected)) == 0 else None
 
 
-def _offset(index: Expr, axis: Axis, tap: Axis) -> int | None:
+def offset(index: Expr, axis: Axis, tap: Axis) -> int | None:
     """The constant in `axis + tap + constant`; None for another index, such as one with strides."""
     split = coefficients(index, [axis.var, tap.var])
     if split is None:

@@ -392,7 +392,9 @@ class WinogradKernel:
         lanes = self.blocks.lanes
         square, lane = split_index(position, (-(-self._height * self.form.width // lanes), lanes))
         held = load(image, (square * lanes + f) * lanes + lane)
-        where = [place.image, k + f, place.y + y, x]
+        n, d = split_index(place.image, (self.form.batch // self.form.depth, self.form.depth))
+        planes = [d] * (len(stage.spatial) - 4)
+        where = [n, k + f, *planes, place.y + y, x]
         extents = shape(stage.buffer)
         at = [each for each, extent in zip(where, extents, strict=True) if extent > 1]
         return finish(self.context, self.group.epilogue, at, {stage.buffer: held})

@@ -19,6 +19,7 @@ from collage_dsl.backends.schedule.winograd.fold import fold_of
 from collage_dsl.backends.schedule.winograd.form import Convolution, convolution
 from collage_dsl.backends.schedule.winograd.kernel import WinogradKernel
 from collage_dsl.backends.schedule.winograd.transforms import POINTS, Tile, Transform
+from collage_dsl.backends.schedule.winograd.volumes import volumes_of
 from collage_dsl.backends.schedule.winograd.weights import preparation
 from collage_dsl.graph.convolutions import LEAST_CHANNELS
 
@@ -28,9 +29,9 @@ def winograd(func: Any, target: Any, outputs: int) -> Scheduled:
     program = read(func)
     if program is None or any(is_empty(buffer) for buffer in program.parameters):
         raise VariantError("the form of this function is not known to winograd")
-    fold = fold_of(program)
-    if fold is not None:
-        program = fold.program(program)
+    rewritten = fold_of(program) or volumes_of(program)
+    if rewritten is not None:
+        program = rewritten.program(program)
     form = _only_convolution(program)
     tile = _tile(form, outputs)
     machine = machine_of(target)
@@ -48,7 +49,7 @@ def winograd(func: Any, target: Any, outputs: int) -> Scheduled:
     parameters = [*func.params[:position], packed, *func.params[position + 1 :]]
     body = body_of(program, parameters, machine, computed)
     function = tirx.PrimFunc(parameters, body, func.ret_type, func.attrs)
-    return Scheduled(function, {position: preparation(form, blocks, packed, fold)})
+    return Scheduled(function, {position: preparation(form, blocks, packed, rewritten)})
 
 
 def _only_convolution(program: Program) -> Convolution:

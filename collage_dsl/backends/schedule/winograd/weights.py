@@ -16,15 +16,18 @@ from collage_dsl.backends.schedule.winograd.blocks import Blocks, Piece
 from collage_dsl.backends.schedule.winograd.fold import Fold
 from collage_dsl.backends.schedule.winograd.form import Convolution
 from collage_dsl.backends.schedule.winograd.maps import BothWays, Lines
+from collage_dsl.backends.schedule.winograd.volumes import Volumes
 
 Tap = Callable[[Expr, Expr, int, Expr], Expr]
 
 
-def preparation(form: Convolution, blocks: Blocks, packed: Buffer, fold: Fold | None) -> Any:
+def preparation(
+    form: Convolution, blocks: Blocks, packed: Buffer, rewritten: Fold | Volumes | None
+) -> Any:
     """The PrimFunc that takes the weights OIHW and writes the transformed ones."""
-    own = fold.weight if fold else form.weight
+    own = rewritten.weight if rewritten else form.weight
     weight = tirx.decl_buffer(own.shape, "float32", "weight")
-    tap = fold.tap if fold else _tap
+    tap = rewritten.tap if rewritten else _tap
     blank = loop(
         form.groups * blocks.packed,
         lambda e: store(packed, tirx.FloatImm("float32", 0.0), e),
