@@ -270,9 +270,9 @@ class Checker(Operations):
         elif len(given) != wanted:
             message = f"`{function}` takes {count(wanted, 'argument')}, not {len(given)}"
             is_dim = function in ("dim", "shape") and given
+            hint = f"write `dim({given[0].value.span.text}, 0)`" if is_dim else ""
             if len(given) < wanted and (predicate := self.scope.predicates().get(function)):
                 hint = f"it is declared as `{function}({', '.join(predicate.parameters)})`"
-            hint = f"write `dim({given[0].value.span.text}, 0)`" if is_dim else ""
             texts = [each.value.span.text for each in given]
             if function in ("min", "max") and len(given) > 1:
                 which = "least" if function == "min" else "greatest"
