@@ -789,3 +789,30 @@ def test_a_float_made_of_an_integer_that_rounding_decides_does_not_count() -> No
 def test_which_references_round(call: str, rounds: bool) -> None:
     graph = collage.parse_graph(f"x: f32[4]; s: f32[]; z: i8[]; y = {call}; return y;")
     assert Reference(graph).rounds == rounds
+
+
+@pytest.mark.parametrize(
+    ("last", "step"),
+    [
+        ("q = QuantizeLinear (r, s, zero) y = DequantizeLinear (q, s, zero)", 0.0083),
+        ("q = Div (r, s) y = Round (q)", 1.0),
+    ],
+)
+def test_values_halfway_between_two_steps_may_be_rounded_to_either(last: str, step: float) -> None:
+    model = parse_model(
+        f"""<ir_version: 10, opset_import: ["": 21]> g (int8[2, 8, 4, 4] x) => (float[2, 8, 3, 3] y)
+        <float s = {{0.0083}}, int8 zero = {{-6}}, int64[4] size = {{2, 8, 3, 3}}> {{
+          v = DequantizeLinear (x, s, zero)
+          r = Resize <mode = "linear"> (v, , , size)
+          {last}
+        }}"""
+    )
+    x = np.random.default_rng(0).integers(-128, 128, (2, 8, 4, 4)).astype(np.int8)
+    kernel = [each[0] for each in Reference(from_onnx(model)).near([x])]
+    whole = [each["y"] for each in exact_runner(model)({"x": x})]
+
+    is_half = x[:, :, 1:3, 1:3].sum((2, 3), dtype=int) % 4 == 2  # The mean of the middle four.
+    for found in map(np.stack, (kernel, whole)):
+        middle = found[..., 1, 1]
+        assert np.array_equal(np.rint(np.ptp(middle, axis=0) / step), is_half)
+    fast(model, ["native"])

@@ -18,7 +18,8 @@ from collage_dsl.measuring.built import BuiltKernel, built, plain, replaced
 from collage_dsl.measuring.process import Refused
 from collage_dsl.measuring.task import KernelTask
 from collage_dsl.realization.difference import compared, is_exact, numbers_in, unchanged
-from collage_dsl.realization.onnx_reference import Reference, shaken, summed_otherwise
+from collage_dsl.realization.onnx_reference import Reference, summed_otherwise
+from collage_dsl.realization.shaken import shaken
 
 Array = np.ndarray[Any, Any]
 

@@ -1,6 +1,5 @@
 """The right results of a graph: written as ONNX, and run by onnxruntime without optimisations."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -14,15 +13,20 @@ from collage_dsl.graph import Graph, tensors
 from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.objects import run_session
 from collage_dsl.realization.reference_run import run_reference
+from collage_dsl.realization.shaken import (
+    SHAKE,
+    is_float,
+    rounds,
+    scaled,
+    shaken,
+    with_shaken_values,
+)
 from collage_dsl.saturation import exact
 
 Array = np.ndarray[Any, Any]
 
 _SHORT = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _FLOATS = (TensorProto.FLOAT, *_SHORT)
-
-_SHAKE = 2.0**-21
-"""How much inputs are changed to see what rounding does: a few units of the precision."""
 
 _SHAKEN = 2
 """How often they are changed."""
@@ -45,15 +49,6 @@ _PRECISION = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 For values of these types inside a model. onnxruntime leaves out a cast to them and back, even
 without optimisations, which changes a value by as much.
 """
-
-
-_ROUNDING = re.compile(r"Quantize|QLinear|^(Round|Floor|Ceil)$")
-"""Operators of ONNX that make integers of numbers, by their names."""
-
-
-def rounds(model: onnx.ModelProto) -> bool:
-    """Whether `model` rounds numbers to integers inside."""
-    return any(_ROUNDING.search(node.op_type) for node in model.graph.node)
 
 
 class Reference:
@@ -110,16 +105,16 @@ class Reference:
         """
         Outputs of which integers may be as right as those of `run`: sums that are rounded to them
         are computed from operands that differ by what rounding does to a long sum. If inputs do,
-        weights differ by less in other runs: inputs may be rounded twice, and the first integers
-        hide how near the second ones are to others.
+        weights and values inside differ by less in other runs: inputs may be rounded twice, and the
+        first integers hide how near the second ones are to others.
         """
         change = _SUM_SHAKE
         if any(map(is_float, inputs)):
             yield from map(self.run, summed_otherwise(inputs, self.unit))
-            change = _SHAKE
+            change = SHAKE
         whole, generator = _with_constants(self.model, self.constants), np.random.default_rng(0)
         for _ in range(_SUMS_SHAKEN):
-            session = _session(with_shaken_weights(whole, generator, change), {})
+            session = _session(with_shaken_values(whole, generator, change), {})
             yield list(run_session(session, dict(zip(self.names, inputs, strict=True))).values())
 
 
@@ -213,49 +208,17 @@ def _session(model: onnx.ModelProto, constants: dict[str, Array]) -> Any:
 def unit_of(graph: Graph) -> float:
     """How much rounding changes a value at most."""
     types = (tensor.dtype for node in graph.nodes for tensor in tensors(node.type))
-    return max((_PRECISION.get(dtype, _SHAKE) for dtype in types), default=_SHAKE)
+    return max((_PRECISION.get(dtype, SHAKE) for dtype in types), default=SHAKE)
 
 
 def summed_otherwise(inputs: Sequence[Array], unit: float) -> Iterator[list[Array]]:
     """Inputs that differ by what the order of a long sum does; `unit` is at least the change."""
     change = max(unit, _SUM_SHAKE)
     for direction in (1 - change, 1 + change):
-        yield [_scaled(array, np.asarray(direction)) for array in inputs]
+        yield [scaled(array, np.asarray(direction)) for array in inputs]
     generator = np.random.default_rng(0)
     for _ in range(_SUMS_SHAKEN - 2):
         yield [shaken(array, generator, change) for array in inputs]
-
-
-def shaken(array: Array, generator: np.random.Generator, unit: float = _SHAKE) -> Array:
-    """`array` with every number changed by `unit` of it, up or down."""
-    if not is_float(array):
-        return array
-    unit = max(unit, 4 * float(np.finfo(array.dtype).eps))
-    return _scaled(array, 1 + unit * generator.choice((-1.0, 1.0), array.shape))
-
-
-def _scaled(array: Array, factors: Array) -> Array:
-    if not is_float(array):
-        return array
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(array * factors, array.dtype)
-
-
-def is_float(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.dtype.kind == "f"
-
-
-def with_shaken_weights(
-    model: onnx.ModelProto, generator: np.random.Generator, unit: float = _SHAKE
-) -> onnx.ModelProto:
-    """`model` with every weight that is a floating point number changed by `unit` of it."""
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
-    for tensor in result.graph.initializer:
-        if tensor.data_type in (*_FLOATS, TensorProto.DOUBLE):
-            array = shaken(numpy_helper.to_array(tensor), generator, unit)
-            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
-    return result
 
 
 def _widened(array: Array) -> Array:

@@ -13,7 +13,8 @@ from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.frontend.reference import REFUSALS, reference_session
 from collage_dsl.frontend.torch_reference import TorchReference
 from collage_dsl.realization.objects import run_session
-from collage_dsl.realization.onnx_reference import evaluated, is_float, rounds, with_shaken_weights
+from collage_dsl.realization.onnx_reference import evaluated
+from collage_dsl.realization.shaken import is_float, rounds, with_shaken_values
 from collage_dsl.realization.verification import ONNXRUNTIME
 
 Array = np.ndarray[Any, Any]
@@ -38,8 +39,8 @@ def runner(
 def exact_runner(model: Any, shapes: Shapes | None = None) -> Evaluate:
     """
     Computes `model` slowly, as `evaluated` does. If it rounds to integers inside, or its inputs
-    have no floating point numbers that rounding could change, it is also run with weights that
-    differ by rounding.
+    have no floating point numbers that rounding could change, it is also run with weights,
+    and values that it rounds, that differ by rounding.
     """
     if is_of_torch(model):
         return TorchReference(model).exact
@@ -53,7 +54,7 @@ def exact_runner(model: Any, shapes: Shapes | None = None) -> Evaluate:
         generator = np.random.default_rng(0)
         for _ in range(8 if is_rounding else 2):  # where it rounds, few of them change much
             with suppress(*REFUSALS):
-                yield runner(with_shaken_weights(loaded, generator), shapes)(inputs)
+                yield runner(with_shaken_values(loaded, generator), shapes)(inputs)
 
     return outputs
 

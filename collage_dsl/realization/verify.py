@@ -16,13 +16,10 @@ from collage_dsl.realization.difference import compared, is_exact, numbers_in, u
 from collage_dsl.realization.draws import Draw
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.objects import is_same_object
-from collage_dsl.realization.onnx_reference import (
-    shaken,
-    summed_otherwise,
-    unit_of,
-)
+from collage_dsl.realization.onnx_reference import summed_otherwise, unit_of
 from collage_dsl.realization.partition import KernelCall
 from collage_dsl.realization.runners import Evaluate, Run
+from collage_dsl.realization.shaken import shaken
 from collage_dsl.realization.verification import (
     ONNXRUNTIME,
     Finding,

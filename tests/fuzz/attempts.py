@@ -26,7 +26,8 @@ from collage_dsl.cost import CostStore, Measurement, StoreError
 from collage_dsl.engine.steps import UncoveredError
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.reference import REFUSALS
-from collage_dsl.realization.onnx_reference import evaluated, shaken
+from collage_dsl.realization.onnx_reference import evaluated
+from collage_dsl.realization.shaken import shaken
 from collage_dsl.realization.runners import runner
 from collage_dsl.realization.signature import ExecutableError
 from collage_dsl.realization.verification import VerificationError

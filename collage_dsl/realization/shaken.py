@@ -1,0 +1,147 @@
+"""Models and arrays of which the numbers differ by rounding: what they give is as right."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+Array = np.ndarray[Any, Any]
+
+SHAKE = 2.0**-21
+"""How much numbers are changed to see what rounding does: a few units of the precision."""
+
+_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
+
+_ROUNDING = re.compile(r"Quantize|QLinear|^(Round|Floor|Ceil)$")
+"""Operators of ONNX that make integers of numbers, by their names."""
+
+
+def is_float(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.kind == "f"
+
+
+def rounds(model: onnx.ModelProto) -> bool:
+    """Whether `model` rounds numbers to integers inside."""
+    return any(map(_is_rounding, model.graph.node))
+
+
+def _is_rounding(node: NodeProto) -> bool:
+    return bool(_ROUNDING.search(node.op_type))
+
+
+def shaken(array: Array, generator: np.random.Generator, unit: float = SHAKE) -> Array:
+    """`array` with every number changed by `unit` of it, up or down."""
+    if not is_float(array):
+        return array
+    unit = max(unit, 4 * float(np.finfo(array.dtype).eps))
+    return scaled(array, 1 + unit * generator.choice((-1.0, 1.0), array.shape))
+
+
+def scaled(array: Array, factors: Array) -> Array:
+    if not is_float(array):
+        return array
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(array * factors, array.dtype)
+
+
+def with_shaken_values(
+    model: onnx.ModelProto, generator: np.random.Generator, unit: float = SHAKE
+) -> onnx.ModelProto:
+    """
+    `model` with every weight that is a floating point number changed by `unit` of it, and every
+    such value that integers are rounded from by up to `unit`. Weights alone do not show which
+    values are halfway between two integers, where one scale is multiplied by and divided by.
+    """
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    for tensor in result.graph.initializer:
+        if tensor.data_type in _FLOATS:
+            array = shaken(numpy_helper.to_array(tensor), generator, unit)
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    _shake_values(result, generator, unit)
+    return result
+
+
+def _shake_values(model: onnx.ModelProto, generator: np.random.Generator, unit: float) -> None:
+    """Multiply what nodes compute before a rounding by random numbers next to 1, in `model`."""
+    before = _before_rounding(model.graph)
+    if not before:
+        return
+    elements = _element_types(model)
+    nodes: list[NodeProto] = []
+    other_names: dict[str, str] = {}
+    for place, node in enumerate(model.graph.node):
+        if place in before:
+            for at, name in enumerate(node.input):
+                node.input[at] = other_names.get(name, name)
+        nodes.append(node)
+        if place not in before:
+            continue
+        for name in node.output:
+            if elements.get(name) in _FLOATS:
+                other_names[name] = f"{name}.shaken"
+                nodes += _shaking(name, elements[name], generator, unit)
+    kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+
+
+def _shaking(
+    name: str, element: int, generator: np.random.Generator, unit: float
+) -> Iterator[NodeProto]:
+    """The nodes that compute `<name>.shaken` of a floating point value."""
+    eps = float(ml_dtypes.finfo(helper.tensor_dtype_to_np_dtype(element)).eps)
+    change, seed = max(unit, 4 * eps), float(generator.integers(1 << 20))
+    factors = f"{name}.factors"
+    yield helper.make_node(
+        "RandomUniformLike",
+        [name],
+        [f"{factors}.f32"],
+        dtype=TensorProto.FLOAT,
+        low=1 - change,
+        high=1 + change,
+        seed=seed,
+    )
+    yield helper.make_node("Cast", [f"{factors}.f32"], [factors], to=element)
+    yield helper.make_node("Mul", [name, factors], [f"{name}.shaken"])
+
+
+def _before_rounding(graph: onnx.GraphProto) -> set[int]:
+    """The places of the nodes that round to integers, and of those that compute what they take."""
+    found: set[int] = set()
+    wanted: set[str] = set()
+    for place in reversed(range(len(graph.node))):
+        node = graph.node[place]
+        if _is_rounding(node) or not wanted.isdisjoint(node.output):
+            found.add(place)
+            wanted.update(node.input)
+    return found
+
+
+def _element_types(model: onnx.ModelProto) -> Mapping[str, int]:
+    """The types of the elements of the values that nodes compute, where they are known."""
+    graph = onnx.GraphProto()
+    graph.CopyFrom(_without_weights(model.graph))
+    for node in graph.node:
+        if node.op_type == "DequantizeLinear":
+            node.domain = ""  # onnx does not know the types of the one of com.microsoft.
+    opsets = model.opset_import
+    typed = helper.make_model(graph, opset_imports=opsets, functions=model.functions)
+    inferred = onnx.shape_inference.infer_shapes(typed).graph
+    values = (*inferred.value_info, *inferred.output)
+    return {each.name: each.type.tensor_type.elem_type for each in values}
+
+
+def _without_weights(graph: onnx.GraphProto) -> onnx.GraphProto:
+    """`graph` with its weights as inputs: they may be too large for onnx."""
+    names = {value.name for value in graph.input}
+    weights = [each for each in graph.initializer if each.name not in names]
+    made = [helper.make_tensor_value_info(w.name, w.data_type, list(w.dims)) for w in weights]
+    inputs: list[ValueInfoProto] = [*graph.input, *made]
+    result = helper.make_graph([], graph.name, inputs, graph.output, value_info=graph.value_info)
+    result.node.extend(graph.node)
+    return result
