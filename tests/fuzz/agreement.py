@@ -20,8 +20,8 @@ from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.objects import is_same_object
 from collage_dsl.realization.onnx_reference import evaluated, unit_of
-from collage_dsl.realization.shaken import shaken
 from collage_dsl.realization.partition import realize
+from collage_dsl.realization.shaken import shaken
 from collage_dsl.realization.signature import Signature
 from collage_dsl.resources import shipped_spec
 from collage_dsl.search import Plan

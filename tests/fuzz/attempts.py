@@ -27,8 +27,8 @@ from collage_dsl.engine.steps import UncoveredError
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.reference import REFUSALS
 from collage_dsl.realization.onnx_reference import evaluated
-from collage_dsl.realization.shaken import shaken
 from collage_dsl.realization.runners import runner
+from collage_dsl.realization.shaken import shaken
 from collage_dsl.realization.signature import ExecutableError
 from collage_dsl.realization.verification import VerificationError
 from collage_dsl.resources import shipped_spec
