@@ -18,6 +18,7 @@ import pytest
 import tvm
 import tvm_ffi
 from onnx import TensorProto, helper
+from onnx.parser import parse_model
 from tvm import relax
 
 import collage_dsl as collage
@@ -477,3 +478,19 @@ def test_an_unknown_backend_is_an_error_that_names_the_known_ones() -> None:
         "no backend is named `onxruntime` (did you mean `onnxruntime`?); "
         "known are `mine`, `onnxruntime`, `tvm`, `tvm_gpu`"
     )
+
+
+@pytest.mark.parametrize("type_", ["float16", "float"])
+def test_a_transposed_operand_of_float16_does_not_end_the_process(type_: str) -> None:
+    model = parse_model(
+        f"""<ir_version: 9, opset_import: ["": 18]>
+        g ({type_}[4, 2, 5] x, {type_}[5, 3] w) => ({type_}[2, 4, 3] y) {{
+          t = Transpose <perm = [1, 0, 2]> (x)
+          y = MatMul (t, w)
+        }}"""
+    )
+    made = collage.compile(model, ["onnxruntime"], cost=lambda _: 1e-5, race_seconds=0.01)
+    dtype = np.float16 if type_ == "float16" else np.float32
+    inputs = {"x": np.ones((4, 2, 5), dtype), "w": np.ones((5, 3), dtype)}
+
+    np.testing.assert_array_equal(made.run(inputs)["y"], np.full((2, 4, 3), 5.0))

@@ -13,7 +13,7 @@ from several threads at once. The tensors may start at any multiple of the size 
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -69,13 +69,20 @@ class EngineError(Exception):
     """
 
 
-def pack(model: bytes, options: Mapping[str, Option], shared: Sequence[str] = ()) -> bytes:
+def pack(
+    model: bytes,
+    options: Mapping[str, Option],
+    shared: Sequence[str] = (),
+    left_out: Sequence[str] = (),
+) -> bytes:
     """
-    A payload: one line with the options that the engine needs, and with the constants that it uses
-    where they are, then the model.
+    A payload: one line with the options that the engine needs, with the constants that it uses
+    where they are, and with the optimisations that it leaves out, then the model.
     """
     known: dict[str, Any] = {name: options[name] for name in _SESSION_OPTIONS if name in options}
     known["shared"] = list(shared)
+    if left_out:
+        known["left_out"] = list(left_out)
     return json.dumps(known).encode() + b"\n" + model
 
 
@@ -105,36 +112,41 @@ def run_onnxruntime(
         if name in options["shared"]:
             settings.add_initializer(name, value)
     try:
-        session = _session(model, settings)
+        session = _session(model, settings, options.get("left_out", ()))
     except Exception as error:
         raise EngineError(f"onnxruntime cannot make kernel `{symbol}`: {error}") from error
     return _Kernel(symbol, session, values)
 
 
-def _session(model: bytes, settings: Any) -> Any:
+def _session(model: bytes, settings: Any, left_out: Sequence[str] = ()) -> Any:
     """
-    A session with all optimisations, in which products of bytes do not saturate. onnxruntime
-    refuses that for products of two signed bytes, which are exact anyway, and with them for others
-    in the model: then what its optimisations make of the others may saturate. If they make
-    something else that it refuses, as of pooling without channels, a session without them.
+    A session with all optimisations but those `left_out`, in which products of bytes do not
+    saturate. onnxruntime refuses that for products of two signed bytes, which are exact anyway, and
+    with them for others in the model: then what its optimisations make of the others may saturate.
+    If they make something else that it refuses, as of pooling without channels, a session without
+    them.
     """
     from collage_dsl.offline import onnxruntime
 
-    providers = ["CPUExecutionProvider"]
+    made = partial(
+        onnxruntime.InferenceSession,
+        providers=["CPUExecutionProvider"],
+        disabled_optimizers=list(left_out),
+    )
     if any(op in model for op in _INEXACT):
         from collage_dsl.saturation import exact_in  # imports onnx
 
         model = exact_in(model)
     settings.add_session_config_entry(_EXACT, "1")
     try:
-        return onnxruntime.InferenceSession(model, settings, providers=providers)
+        return made(model, settings)
     except Exception:
         settings.add_session_config_entry(_EXACT, "0")
     try:
-        return onnxruntime.InferenceSession(model, settings, providers=providers)
+        return made(model, settings)
     except Exception:
         settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        return onnxruntime.InferenceSession(model, settings, providers=providers)
+        return made(model, settings)
 
 
 @tvm_ffi.register_global_func(ONNX_CALL, override=True)
