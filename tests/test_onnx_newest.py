@@ -102,6 +102,16 @@ def test_a_model_as_onnx_writes_it_now_is_compiled_and_run_by_the_commands(tmp_p
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_the_standard_operators_may_have_the_long_name_of_their_domain() -> None:
+    model = model_of(SAME["a new operator with defaults"])
+    model.opset_import[0].domain = model.graph.node[0].domain = "ai.onnx"
+    x = input_of(model)
+
+    found = collage.compile(model, targets=["native"], race_seconds=0.01).run({"x": x})
+
+    np.testing.assert_allclose(found["y"], x * x / (1 + np.exp(-x)), rtol=1e-5, atol=1e-6)
+
+
 def test_the_given_model_is_not_changed() -> None:
     model = model_of(SAME["a new operator with defaults"])
     before = model.SerializeToString()

@@ -44,6 +44,8 @@ def lowered(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     result = onnx.ModelProto()
     result.CopyFrom(model)
+    for part in (*_nodes(result), *_sets(result)):
+        part.domain = ""  # Its other name, `ai.onnx`, is not known to the inliner of ONNX.
     if has_new_operators(result):
         result = _expanded(inlined(result) if result.functions else result)
     for node in _nodes(result):
