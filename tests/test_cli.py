@@ -169,6 +169,25 @@ def test_compile_verifies_on_given_inputs(model: Path, tmp_path: Path) -> None:
     assert_one_message(missing, 2, "none.npz")
 
 
+def test_what_the_reference_refuses_is_said_with_what_to_do(tmp_path: Path) -> None:
+    """In lines, and without the places in the code of onnxruntime."""
+    made = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["": 17]>
+        g (float[4] x, float[4] z) => (float[4] y) { y = Mod(x, z) }"""
+    )
+    onnx.save(made, tmp_path / "m.onnx")
+
+    done = said("bench", tmp_path / "m.onnx", "-t", "native", "--store", tmp_path / "costs")
+
+    assert done.code == 1
+    assert "\n".join(done.err.splitlines()[-2:]) == (
+        "error: onnxruntime does not run the model on random inputs: Non-zero status code returned "
+        "while running Mod node. Name:'' Status Message: fmod was false. fmod attribute must be "
+        "true for floating point types\n"
+        "help: give inputs that the model accepts, with `--inputs FILE.npz`"
+    )
+
+
 def unknown_operator() -> onnx.ModelProto:
     value = helper.make_tensor_value_info
     graph = helper.make_graph(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collage_dsl.caches import cache_folder
-from collage_dsl.printable import printable
+from collage_dsl.printable import printable, printable_lines
 from collage_dsl.reading import cause_of, other_than_file
 
 WRONG = 1
@@ -60,7 +60,7 @@ _ENVIRONMENT = {
 _READ_FROM_FILES = {"ArraysError", "LockError", "TableError"}
 """Exceptions about given files whose cause says if the file cannot be read at all."""
 
-_OF_LINES = {"CompileError", "UncoveredError"}
+_OF_LINES = {"CompileError", "UncoveredError", "VerificationError"}
 """Exceptions with a message of several lines."""
 
 _EXTRA = ("tvm", "tvm_ffi", "onnx", "onnxruntime", "numpy", "scipy")
@@ -167,4 +167,4 @@ def _message(error: Exception) -> str:
     if name == "RuleError":
         return text
     text = with_options(text)
-    return f"error: {text if name in _OF_LINES else printable(text)}"
+    return f"error: {printable_lines(text) if name in _OF_LINES else printable(text)}"

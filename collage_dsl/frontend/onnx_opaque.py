@@ -17,7 +17,7 @@ from collage_dsl.frontend.onnx_check import nodes_within, schema_of
 from collage_dsl.frontend.onnx_ml_shapes import with_ml_shapes
 from collage_dsl.frontend.onnx_scope import names_read, renamed
 from collage_dsl.frontend.onnx_types import dtype_of, is_foreign, type_named
-from collage_dsl.frontend.reference import REFUSALS, reference_session
+from collage_dsl.frontend.reference import REFUSALS, reason_of, reference_session
 from collage_dsl.graph.onnx_node import OnnxNode
 
 _SMALL = 64
@@ -185,7 +185,7 @@ def refusal(found: Opaque, constant: Callable[[str], Array | None]) -> str:
     try:
         reference_session(model).run(None, feeds)
     except REFUSALS as error:
-        return " ".join(str(error).split())
+        return reason_of(error)
     return ""
 
 

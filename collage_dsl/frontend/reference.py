@@ -87,14 +87,19 @@ def _session(source: str | bytes, options: Any) -> Any:
     try:
         return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except REFUSALS as error:
-        said = " ".join(str(error).split())
-        reason = re.sub(
-            r"^\[ONNXRuntimeError\] : \d+ : \w+ : |Load model from .*? failed:"
-            r"|/onnxruntime_src/\S+:\d+ .*?\) ",
-            "",
-            said,
-        )
-        raise FrontendError(f"onnxruntime refuses the model: {reason.rstrip('.')}") from error
+        raise FrontendError(f"onnxruntime refuses the model: {reason_of(error)}") from error
+
+
+_NOISE = re.compile(
+    r"\[ONNXRuntimeError\] : \d+ : \w+ : |Load model from .*? failed:"
+    r"|/onnxruntime_src/\S+:\d+ .*?\) (?:const )?(?:\[with .*?\] )?"
+)
+"""What errors of onnxruntime say of its own code, and the path that is known."""
+
+
+def reason_of(error: Exception) -> str:
+    """What an error of onnxruntime says, in one line."""
+    return _NOISE.sub("", " ".join(str(error).split())).rstrip(".")
 
 
 def _has_name_twice(model: onnx.ModelProto) -> bool:
