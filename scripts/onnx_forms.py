@@ -182,7 +182,8 @@ class _Form:
         others = [each for each in usual if each.ops is None and each.is_plain]
         usual = [each for each in usual if each.ops is not None]
         has_functions = any(CALL_TIR in each.ops for each in usual if each.ops)
-        if len(others) > len(usual) or not usual or has_functions:
+        has_nodes = any(op.startswith("onnx.") for each in usual for op in each.ops or ())
+        if len(others) > len(usual) or not usual or has_functions or has_nodes:
             return {}
         counts = Counter(tuple(dict.fromkeys(each.ops or ())) for each in usual)
         dtypes = {dtype for each in self.outcomes if each.ops is not None for dtype in each.dtypes}

@@ -20,8 +20,8 @@ from collage_dsl.cli.run import summary_of
 from collage_dsl.cli.shapes import parse_shapes
 from collage_dsl.cli.targets import load_targets
 from collage_dsl.engine.named import UnknownTarget
-from tests.test_cli import assert_one_message
-from tests.test_cli import collage as in_a_process
+from tests.commands import assert_one_message
+from tests.commands import collage as in_a_process
 
 NATIVE = Path(__file__).parent.parent / "specs" / "native.collage"
 

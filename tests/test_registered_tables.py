@@ -24,7 +24,7 @@ from collage_dsl.language.resolve.pattern_tables import NoTableError, Table, num
 from collage_dsl.rules.predicate import Predicate, PredicateError
 from collage_dsl.source import Source
 from collage_dsl.targets.attach import TargetError
-from tests.test_cli import collage as command
+from tests.commands import collage as command
 from tests.test_gather import Named
 
 GRAPH = """

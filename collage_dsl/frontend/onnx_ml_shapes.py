@@ -25,7 +25,7 @@ def with_ml_shapes(model: onnx.ModelProto, types: Sequence[TypeProto]) -> tuple[
     (node,) = model.graph.node
     rule = _RULES.get(node.op_type) if node.domain == ML else None
     given = [_shape_of(value.type) for value in model.graph.input]
-    if rule is None or None in given:
+    if rule is None or None in given or len(given) < len(node.input):  # some are constants
         return (*types,)
     shapes = rule(attributes(node), [each or () for each in given])
     places = [list(node.output).index(value.name) for value in model.graph.output]

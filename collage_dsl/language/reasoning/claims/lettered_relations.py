@@ -33,7 +33,7 @@ def lettered_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
         yield Relation("{op} takes `K` columns and gives `N`", once=_columns)
     if set(ops) == {_BLOCKED}:
         said = "{op} takes the zero points of a column as bytes, of `bits` bits each"
-        yield Relation(said, again=_zero_points)
+        yield Relation(said, again=_zero_points, asks="all")
 
 
 def _says_ranks(op: str, lettered: Lettered) -> str:
