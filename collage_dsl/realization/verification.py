@@ -8,7 +8,6 @@ import numpy as np
 from collage_dsl.frontend.reference import reason_of
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.graph.variants import DIRECT
-from collage_dsl.printable import printable
 from collage_dsl.realization.draws import GIVEN, Draw
 
 
@@ -87,7 +86,7 @@ def failed(verification: Verification, reference: str = ONNXRUNTIME) -> Verifica
     if not verification.wrong:
         worst = verification.worst
         return VerificationError(
-            f"the output `{printable(worst.node)}` differs from {reference} by {_share(worst)}, "
+            f"the output `{worst.node}` differs from {reference} by {_share(worst)}, "
             "but no kernel does\n"
             "help: the import of the model differs, or small errors add up; report the model as a "
             "defect",
@@ -116,7 +115,7 @@ def refused_inputs(draw: Draw, error: Exception, reference: str) -> str:
 
 def all_undecided(names: Sequence[str]) -> str:
     """What is said where no draw of inputs lets the outputs `names` be compared."""
-    listed = ", ".join(f"`{printable(name)}`" for name in names)
+    listed = ", ".join(f"`{name}`" for name in names)
     return (
         f"rounding decides the size of {listed} for all random inputs, so that nothing can be "
         "compared\n"
@@ -141,10 +140,9 @@ def _described(finding: Finding) -> str:
     variant = f" by {kernel.toolchain.variant}" if kernel.toolchain.variant else ""
     nodes = sorted(kernel.nodes, key=graph.index)
     listed = ", ".join(nodes) if len(nodes) <= _SHOWN else f"{nodes[0]}, …, {nodes[-1]}"
-    listed = printable(listed)
     return (
         f"  {kernel.label} of target `{kernel.target}`{variant}, nodes {listed}: "
-        f"`{printable(finding.node)}` differs by {_share(finding)}"
+        f"`{finding.node}` differs by {_share(finding)}"
     )
 
 
