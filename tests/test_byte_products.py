@@ -334,9 +334,8 @@ def test_a_quantized_model_is_compiled_to_products_of_bytes(
     quantize(source, made)
     loaded = onnx.load(made)
 
-    found = collage.compile(
-        loaded, [packed_first], cost=lambda kernel: 1e-5 / len(kernel.nodes), race_seconds=0.01
-    )
+    options: Any = {"cost": lambda kernel: 1e-5 / len(kernel.nodes), "race_seconds": 0.01}
+    found = collage.compile(loaded, [packed_first], plans=1, **options)
 
     chosen = [kernel.candidate for kernel in found.plan.kernels if PRODUCT & set(ops_of(kernel))]
     assert chosen

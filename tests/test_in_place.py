@@ -4,6 +4,7 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -189,7 +190,8 @@ def test_a_library_kernel_with_several_results_writes_them_there() -> None:
 
 def test_a_saved_model_does_so_too(tmp_path: Path) -> None:
     made = model(joined(), ["y"])
-    compiled = collage.compile(made, [NATIVE], store=tmp_path / "costs.sqlite", race_seconds=0.05)
+    options: Any = {"store": tmp_path / "costs.sqlite", "race_seconds": 0.05, "plans": 1}
+    compiled = collage.compile(made, [NATIVE], **options)
     compiled.save(tmp_path / "out")
     x = np.random.default_rng(1).normal(size=SHAPE).astype(np.float32)
 

@@ -112,7 +112,7 @@ def test_a_tuned_kernel_computes_the_same(to: str, store: Path, path: Path) -> N
     with Records(path) as records:
         keep(records, kernel, record_of(kernel))
 
-    made = collage.compile(model, [only(TUNED)], store=store, race_seconds=0.01)
+    made = collage.compile(model, [only(TUNED)], store=store, race_seconds=0.01, plans=1)
 
     assert [each.variant for each in made.plan.kernels] == [TUNED]
     assert_right(made.run({"x": x()})["y"], to)
@@ -323,7 +323,7 @@ def test_a_saved_model_has_its_tuned_kernels(recorded: Path, store: Path, tmp_pa
 
 def test_a_lock_has_the_records_of_its_kernels(recorded: Path, store: Path, tmp_path: Path) -> None:
     model = narrowed_convolution()
-    options: dict[str, Any] = {"store": store, "race_seconds": 0.01}
+    options: dict[str, Any] = {"store": store, "race_seconds": 0.01, "plans": 1}
     made = collage.compile(model, [only(TUNED)], **options)
     made.freeze(tmp_path / "lock")
     made.save(tmp_path / "first")
@@ -512,7 +512,7 @@ def test_the_kernel_at_a_node_is_that_of_the_plan_or_the_largest(
 def test_a_target_that_says_tune_is_tuned_when_a_model_is_compiled(store: Path, path: Path) -> None:
     model, spec = narrowed_convolution(), only("direct", TUNED, trials=2)
     tried: list[str] = []
-    options: dict[str, Any] = {"store": store, "race_seconds": 0.01}
+    options: dict[str, Any] = {"store": store, "race_seconds": 0.01, "plans": 1}
 
     made = collage.compile(
         model, [spec], tried=lambda label, count, trial: tried.append(label), **options
