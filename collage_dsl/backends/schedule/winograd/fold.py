@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tvm import tirx
-from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
-from collage_dsl.backends.schedule.images import factors, is_axis, is_filter, window
+from collage_dsl.backends.schedule.images import is_axis, window
 from collage_dsl.backends.schedule.loops import load
-from collage_dsl.backends.schedule.stages import Axis, Program, Stage, extents, shape
+from collage_dsl.backends.schedule.stages import Program, Stage, extents, shape
+from collage_dsl.backends.schedule.winograd.rewriting import images, only_convolution, replaced
 from collage_dsl.graph.convolutions import FOLDED_SIDES
 
 ZERO = tirx.FloatImm("float32", 0.0)
@@ -35,15 +35,10 @@ class Fold:
 
     def program(self, program: Program) -> Program:
         """`program` with a stage for the folded image, and the convolution over it."""
-        image, filters = self._image(), self._filters()
-        at = program.stages.index(self.stage)
-        stages = (image, self._convolution(image.buffer, filters))
-        parameters = tuple(filters if p.same_as(self.weight) else p for p in program.parameters)
-        return Program(
-            parameters,
-            (*program.locals, image.buffer),
-            (*program.stages[:at], *stages, *program.stages[at + 1 :]),
-        )
+        outputs, channels, *_ = shape(self.weight)
+        sizes = (outputs, channels * self.stride**2, *self.taps)
+        image = self.stage.spatial[0].var
+        return replaced(program, self.stage, self.weight, self._image(), image, sizes)
 
     def tap(self, weight: Buffer, output: Expr, channel: Expr, i: int, j: Expr) -> Expr:
         """A folded weight."""
@@ -67,51 +62,23 @@ class Fold:
         batch, _, height, width = extents(self.stage.spatial)
         down, across = self.taps
         channels = self.stage.reduced[0].extent * self.stride**2
-        sizes = (batch, channels, height + down - 1, width + across - 1)
-        axes = tuple(
-            Axis(tirx.Var(name, "int64"), e) for name, e in zip("ncyx", sizes, strict=True)
-        )
-        n, c, y, x = (axis.var for axis in axes)
-        channel, row, column = self._place(c, y, x)
-        row, column = row + self.top, column + self.left
         _, _, high, wide = shape(self.image)
-        inside = tirx.And(row < high, column < wide)
-        value = tirx.if_then_else(inside, load(self.image, n, channel, row, column), ZERO)
-        buffer = tirx.decl_buffer(sizes, "float32", "folded")
-        return Stage(axes, (), buffer, (n, c, y, x), None, value)
 
-    def _filters(self) -> Buffer:
-        outputs, channels, *_ = shape(self.weight)
-        sizes = (outputs, channels * self.stride**2, *self.taps)
-        return tirx.decl_buffer(sizes, "float32", self.weight.name)
+        def value(n: Expr, c: Expr, y: Expr, x: Expr) -> Expr:
+            channel, row, column = self._place(c, y, x)
+            row, column = row + self.top, column + self.left
+            inside = tirx.And(row < high, column < wide)
+            return tirx.if_then_else(inside, load(self.image, n, channel, row, column), ZERO)
 
-    def _convolution(self, image: Buffer, filters: Buffer) -> Stage:
-        stage, (_, *sizes) = self.stage, shape(filters)
-        reduced = tuple(
-            Axis(tirx.Var(name, "int64"), e) for name, e in zip("cij", sizes, strict=True)
-        )
-        n, o, y, x = (axis.var for axis in stage.spatial)
-        c, i, j = (axis.var for axis in reduced)
-        term = load(image, n, c, y + i, x + j) * load(filters, o, c, i, j)
-        return replace(stage, reduced=reduced, value=load(stage.buffer, *stage.indices) + term)
+        return images("folded", (batch, channels, height + down - 1, width + across - 1), value)
 
 
 def fold_of(program: Program) -> Fold | None:
     """The only reduction of a program as a convolution with a stride; None if it is none."""
-    reductions = [stage for stage in program.stages if stage.reduced]
-    if len(reductions) != 1:
+    found = only_convolution(program)
+    if found is None:
         return None
-    (stage,) = reductions
-    operands = factors(stage)
-    if operands is None:
-        return None
-    for image, weight in (operands, operands[::-1]):
-        if is_filter(stage, weight, program.parameters) and isinstance(image, TensorLoad):
-            return _fold(stage, image, weight.source)
-    return None
-
-
-def _fold(stage: Stage, image: TensorLoad, weight: Buffer) -> Fold | None:
+    stage, image, weight = found
     if len(image.indices) != 4:
         return None
     batch, _, *slid = stage.spatial

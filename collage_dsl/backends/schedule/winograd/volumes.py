@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tvm import tirx
-from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.expressions import (
     Buffer,
@@ -15,10 +14,11 @@ from collage_dsl.backends.schedule.expressions import (
     integer,
     simplified,
 )
-from collage_dsl.backends.schedule.images import factors, is_axis, is_filter
+from collage_dsl.backends.schedule.images import is_axis
 from collage_dsl.backends.schedule.loops import load
-from collage_dsl.backends.schedule.stages import Axis, Program, Stage, extents, shape
+from collage_dsl.backends.schedule.stages import Program, Stage, extents, shape
 from collage_dsl.backends.schedule.winograd.form import offset
+from collage_dsl.backends.schedule.winograd.rewriting import images, only_convolution, replaced
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,15 +42,11 @@ class Volumes:
 
     def program(self, program: Program) -> Program:
         """`program` with a stage for the images, and the convolution over them."""
-        images, filters = self._images(), self._filters()
-        at = program.stages.index(self.stage)
-        stages = (images, self._convolution(images.buffer, filters))
-        parameters = tuple(filters if p.same_as(self.weight) else p for p in program.parameters)
-        return Program(
-            parameters,
-            (*program.locals, images.buffer),
-            (*program.stages[:at], *stages, *program.stages[at + 1 :]),
-        )
+        outputs, channels, taps, *sides = shape(self.weight)
+        sizes = (outputs, channels * taps, *sides)
+        batch, _, depth, *_ = self.stage.spatial
+        image = batch.var * depth.extent + depth.var
+        return replaced(program, self.stage, self.weight, self._images(), image, sizes)
 
     def tap(self, weight: Buffer, output: Expr, channel: Expr, i: int, j: Expr) -> Expr:
         """A weight of the convolution of images."""
@@ -64,50 +60,23 @@ class Volumes:
     def _images(self) -> Stage:
         batch, _, depth, height, width = extents(self.stage.spatial)
         channels, taps, down, across = extents(self.stage.reduced)
+
+        def value(n: Expr, c: Expr, y: Expr, x: Expr) -> Expr:
+            channel, tap = self._channel(c)
+            plane = tirx.floormod(n, depth) * self.stride + tap * self.step + self.front
+            volume = tirx.floordiv(n, depth)
+            return load(self.volume, volume, channel, plane, y + self.top, x + self.left)
+
         sizes = (batch * depth, channels * taps, height + down - 1, width + across - 1)
-        axes = _axes("ncyx", sizes)
-        n, c, y, x = (axis.var for axis in axes)
-        channel, tap = self._channel(c)
-        plane = tirx.floormod(n, depth) * self.stride + tap * self.step + self.front
-        volume = tirx.floordiv(n, depth)
-        value = load(self.volume, volume, channel, plane, y + self.top, x + self.left)
-        buffer = tirx.decl_buffer(sizes, "float32", "images")
-        return Stage(axes, (), buffer, (n, c, y, x), None, value)
-
-    def _filters(self) -> Buffer:
-        outputs, channels, taps, *sides = shape(self.weight)
-        return tirx.decl_buffer((outputs, channels * taps, *sides), "float32", self.weight.name)
-
-    def _convolution(self, images: Buffer, filters: Buffer) -> Stage:
-        stage = self.stage
-        reduced = _axes("cij", shape(filters)[1:])
-        n, o, d, y, x = (axis.var for axis in stage.spatial)
-        c, i, j = (axis.var for axis in reduced)
-        image = n * stage.spatial[2].extent + d
-        term = load(images, image, c, y + i, x + j) * load(filters, o, c, i, j)
-        return replace(stage, reduced=reduced, value=load(stage.buffer, *stage.indices) + term)
-
-
-def _axes(names: str, sizes: tuple[int, ...]) -> tuple[Axis, ...]:
-    return tuple(Axis(tirx.Var(name, "int64"), e) for name, e in zip(names, sizes, strict=True))
+        return images("images", sizes, value)
 
 
 def volumes_of(program: Program) -> Volumes | None:
     """The only reduction of a program as a convolution of volumes; None if it is none."""
-    reductions = [stage for stage in program.stages if stage.reduced]
-    if len(reductions) != 1:
+    found = only_convolution(program, spatial=5, reduced=4)
+    if found is None:
         return None
-    (stage,) = reductions
-    operands = factors(stage, spatial=5, reduced=4)
-    if operands is None:
-        return None
-    for volume, weight in (operands, operands[::-1]):
-        if is_filter(stage, weight, program.parameters) and isinstance(volume, TensorLoad):
-            return _volumes(stage, volume, weight.source)
-    return None
-
-
-def _volumes(stage: Stage, volume: TensorLoad, weight: Buffer) -> Volumes | None:
+    stage, volume, weight = found
     if len(volume.indices) != 5:
         return None
     first, second, plane, *image = volume.indices
