@@ -321,8 +321,8 @@ REFUSED = {
     "winograd4 computes convolutions with strides of 1, here they are (2, 2)": convolution(
         "[1,16,8,8]", "[16,16,3,3]", "strides = [2,2]"
     ),
-    "winograd4 computes convolutions with dilation of 1, here they are (2, 2)": convolution(
-        "[1,16,8,8]", "[16,16,3,3]", "dilation = [2,2]"
+    "winograd4 computes dilated convolutions with strides of 1, here they are (2, 2)": convolution(
+        "[1,16,16,16]", "[16,16,5,5]", "dilation = [2,2], strides = [2,2]"
     ),
     "winograd4 needs groups of 8 channels or more, here they have 1": convolution(
         "[1,16,8,8]", "[16,1,3,3]", "groups = 16"
@@ -358,7 +358,10 @@ def bodies() -> dict[str, tuple[list[tuple[int, ...]], Body]]:
     return {
         "1x1": ([image, (16, 16, 1, 1)], lambda emit, x, w: R.nn.conv2d(x, w)),
         "stride 1": ([image, weight], lambda emit, x, w: R.nn.conv2d(x, w, strides=2)),
-        "of stride 1": ([image, weight], lambda emit, x, w: R.nn.conv2d(x, w, dilation=2)),
+        "of stride 1": (
+            [image, weight],
+            lambda emit, x, w: R.nn.conv2d(x, w, dilation=2, strides=2),
+        ),
         "layouts": (
             [(1, 8, 8, 16), (3, 3, 16, 16)],
             lambda emit, x, w: R.nn.conv2d(x, w, data_layout="NHWC", kernel_layout="HWIO"),

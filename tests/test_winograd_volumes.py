@@ -95,7 +95,7 @@ def refused(attrs: str, weight: str) -> str | None:
         (
             "dilation = [1,2,2]",
             "[16,16,3,3,3]",
-            "winograd4 computes convolutions with dilation of 1, here they are (2, 2)",
+            "winograd4 computes volumes with dilation of planes only, here it is (1, 2, 2)",
         ),
     ],
 )

@@ -26,6 +26,7 @@ GOALS: dict[str, float | None] = {
     "depthwise block": 0.85,
     "depthwise pair": 0.85,
     "transposed": 1.05,
+    "dilated": 0.80,
     "3x3x3": 0.80,
     "pool": None,
     "LRN": None,
@@ -65,6 +66,7 @@ def cases() -> list[Case]:
         *convolutions(),
         *depthwise(),
         *transposed(),
+        *dilated(),
         *volumes(),
         *poolings(),
         *joins(),
@@ -186,8 +188,30 @@ def transposed() -> Iterator[Case]:
 
         return Case("transposed", f"transposed {size}x{size} s2 {taken}-{made}@{image}", write)
 
+    yield case(1024, 512, 4, 4, 1)
+    yield case(512, 256, 8, 4, 1)
     yield case(256, 128, 16, 4, 1)
+    yield case(128, 64, 32, 4, 1)
+    yield case(64, 3, 64, 4, 1)
     yield case(128, 64, 32, 2, 0)
+
+
+def dilated() -> Iterator[Case]:
+    """Convolutions of the networks that segment images."""
+
+    def case(channels: int, image: int, step: int) -> Case:
+        def write(net: Layers) -> str:
+            x = net.input(1, channels, image, image)
+            weight = net.weight(channels, channels, 3, 3, deviation=(9 * channels) ** -0.5)
+            more = {"dilations": [step, step], "pads": [step] * 4}
+            return net.relu(net.node("Conv", x, weight, net.weight(channels), **more))
+
+        return Case("dilated", f"conv 3x3 {channels}@{image} d{step}", write)
+
+    yield case(64, 64, 2)
+    yield case(256, 28, 2)
+    yield case(512, 28, 4)
+    yield case(128, 65, 4)
 
 
 def volumes() -> Iterator[Case]:

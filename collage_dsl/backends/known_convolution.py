@@ -4,15 +4,18 @@ from math import prod
 
 from collage_dsl.graph import Node
 from collage_dsl.graph.convolutions import Convolution
+from collage_dsl.graph.variants import TRANSPOSED
 
 
 def known(convolution: Node, weight: Node) -> Convolution:
     """
-    `convolution` with its `weight`, whose shape is static, and whose layout is taken as OIHW; of
-    volumes, what is known of rows and columns, in an image with the channels of several planes.
+    `convolution` with its `weight`, whose shape is static, and whose layout is taken as OIHW, or as
+    IOHW if it is transposed; of volumes, what is known of rows and columns, in an image with the
+    channels of several planes.
     """
     attrs = convolution.attrs
-    _, channels, *planes, height, width = weight.tensor.static_shape
+    first, second, *planes, height, width = weight.tensor.static_shape
+    channels = first if convolution.op == TRANSPOSED else second
     padding = _numbers(attrs["padding"])
     before, after = padding[: len(padding) // 2], padding[len(padding) // 2 :]
     layouts = (str(attrs[f"{each}_layout"]) for each in ("data", "kernel", "out"))

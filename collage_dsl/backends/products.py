@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from math import prod
 
-from collage_dsl.graph import Graph, Node, TensorType, members
-from collage_dsl.graph.variants import CONVOLUTIONS, PRODUCTS
+from collage_dsl.backends.known_convolution import known
+from collage_dsl.graph import Form, Graph, Node, TensorType, members
+from collage_dsl.graph.convolutions import refused_transposed
+from collage_dsl.graph.variants import CONVOLUTIONS, PRODUCTS, TRANSPOSED, WEIGHTED
 
 FEW_ROWS = 4
 """The most rows of a product that takes the time of reading its weights."""
@@ -18,7 +20,8 @@ OfConvolution = Callable[[Node, tuple[int, ...]], str | None]
 
 def unsuitable_for_gemm(graph: Graph) -> str | None:
     """Why `gemm` cannot compute `graph`; None if it can compute one of its operators."""
-    return _unsuitable("gemm", graph, partial(_refused, of_convolution=_refused_filters))
+    refused = partial(_refused, of_convolution=_refused_filters)
+    return _unsuitable("gemm", graph, refused, WEIGHTED)
 
 
 def has_byte_products(graph: Graph) -> bool:
@@ -41,9 +44,11 @@ def unsuitable_for_gemv(graph: Graph) -> str | None:
     return _unsuitable("gemv", graph, refused)
 
 
-def _unsuitable(variant: str, graph: Graph, refused: Check) -> str | None:
+def _unsuitable(
+    variant: str, graph: Graph, refused: Check, ops: Collection[str] = PRODUCTS
+) -> str | None:
     calls = [graph.nodes[index] for index in members(graph.calls)]
-    products = [node for node in calls if node.op in PRODUCTS]
+    products = [node for node in calls if node.op in ops]
     if not products:
         return f"{variant} computes matrix products and convolutions, here is none"
     reasons = [refused(graph, node) for node in products]
@@ -59,11 +64,19 @@ def _refused(graph: Graph, product: Node, of_convolution: OfConvolution) -> str 
         if tensor.dtype != "float32" and not (bytes_ and tensor.dtype == "int32"):
             return f"computes float32 and bytes, here is {tensor.dtype}"
     shape = weight.tensor.static_shape
+    if product.op == TRANSPOSED:
+        return _refused_transposed(product, weight)
     if product.op in CONVOLUTIONS:
         return of_convolution(product, shape)
     if len(shape) < 2 or any(extent != 1 for extent in shape[:-2]):
         return f"needs one matrix of weights, here their shape is {shape}"
     return None
+
+
+def _refused_transposed(convolution: Node, weight: Node) -> str | None:
+    if weight.form not in (Form.INPUT, Form.CONSTANT):
+        return f"computes no transposed convolution whose weight is computed, as `{weight.name}` is"
+    return refused_transposed(known(convolution, weight))
 
 
 def _is_byte(graph: Graph, node: Node) -> bool:

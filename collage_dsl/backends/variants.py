@@ -8,7 +8,7 @@ from math import prod
 from collage_dsl.backends import depthwise, products, winograd
 from collage_dsl.graph import Form, Graph, Node, TensorType, members, tensors
 from collage_dsl.graph.tuning import TUNED
-from collage_dsl.graph.variants import CONVOLUTIONS, DIRECT, PRODUCTS
+from collage_dsl.graph.variants import CONVOLUTIONS, DIRECT, TRANSPOSED, WEIGHTED
 
 IN_PLACE = "in_place"
 """The variant of a concatenation whose operands are written to its result. It runs nothing."""
@@ -36,6 +36,8 @@ def unpromising(variant: str, graph: Graph) -> str | None:
     """
     if variant == "gemm" and products.has_byte_products(graph):
         return None
+    if any(node.op == TRANSPOSED for node in graph.nodes):
+        return _unpromising_transposed(variant, graph)
     if variant == "gemm" and winograd.CHECKS["winograd4"](graph) is None:
         return "gemm multiplies more often than Winograd's algorithm, which is faster"
     if variant == "gemm" and depthwise.unsuitable(graph) is None:
@@ -45,6 +47,21 @@ def unpromising(variant: str, graph: Graph) -> str | None:
     if most is None or pixels <= most or (variant == "winograd2" and _is_coarse(graph)):
         return None
     return f"{variant} is for images of at most {most} pixels, another is faster for {pixels}"
+
+
+def _unpromising_transposed(variant: str, graph: Graph) -> str | None:
+    least = LEAST_OF_PHASE.get(variant, 0)
+    (pixels,) = (_of_phase(node) for node in graph.nodes if node.op == TRANSPOSED)
+    if pixels >= least:
+        return None
+    return f"{variant} is for phases of at least {least} pixels, gemm is faster for {pixels}"
+
+
+def _of_phase(transposed: Node) -> int:
+    """The pixels of the result in one phase: those computed from the same taps of the kernel."""
+    strides = transposed.attrs["strides"]
+    assert isinstance(strides, tuple)
+    return prod(transposed.tensor.static_shape[2:]) // prod(int(str(each)) for each in strides)
 
 
 def _is_static(node: Node) -> bool:
@@ -67,7 +84,7 @@ def _pixels(convolution: Node) -> int:
 
 def _computed_weight(graph: Graph, weights: Collection[int]) -> bool:
     """Whether the second operand of a product is computed from something but constants."""
-    products = (node for node in graph.nodes if node.op in PRODUCTS)
+    products = (node for node in graph.nodes if node.op in WEIGHTED)
     return any(not _is_constant(graph, node.inputs[1], weights) for node in products)
 
 
@@ -105,6 +122,12 @@ MOST_PIXELS: Mapping[str, int] = {"gemm": 400, "winograd2": 144}
 """
 The largest images for which a variant is worth measuring: those of 20 by 20, and 12 by 12. With
 strides of four and more, `winograd2` is faster than `winograd4` for larger ones too.
+"""
+
+LEAST_OF_PHASE: Mapping[str, int] = {"winograd2": 64, "winograd4": 256}
+"""
+The smallest phases of a transposed convolution for which a variant is worth measuring. Its weights
+are four and nine times as large as those of `gemm`, and are read for every image.
 """
 
 VARIANTS: dict[str, Callable[[Graph], str | None]] = {

@@ -6,8 +6,8 @@ from functools import partial
 
 from collage_dsl.backends.known_convolution import known
 from collage_dsl.graph import Form, Graph, Kind, Node, TensorType, members
-from collage_dsl.graph.convolutions import refused_by_winograd
-from collage_dsl.graph.variants import CONVOLUTION, WINOGRAD, WINOGRAD_SIDES
+from collage_dsl.graph.convolutions import refused_by_winograd, transposed_refused_by_winograd
+from collage_dsl.graph.variants import CONVOLUTION, TRANSPOSED, VOLUMES, WINOGRAD, WINOGRAD_SIDES
 
 
 def unsuitable(graph: Graph, variant: str) -> str | None:
@@ -23,9 +23,13 @@ def unsuitable(graph: Graph, variant: str) -> str | None:
         return f"{variant} computes no `{other.op}` in the kernel of a convolution"
     image, weight = (graph.nodes[index] for index in convolution.inputs)
     reason = _operands(convolution, image, weight)
-    if reason is None:
+    if reason is None and convolution.op == TRANSPOSED:
+        reason = transposed_refused_by_winograd(known(convolution, weight), WINOGRAD_SIDES[variant])
+    elif reason is None:
         reason = refused_by_winograd(known(convolution, weight), WINOGRAD_SIDES[variant])
-    if reason is None and convolution.op != CONVOLUTION:
+    if reason is None and convolution.op == CONVOLUTION:
+        reason = _phases(convolution)
+    if reason is None and convolution.op == VOLUMES:
         reason = _volumes(convolution)
     return None if reason is None else f"{variant} {reason}"
 
@@ -43,12 +47,29 @@ def _operands(convolution: Node, image: Node, weight: Node) -> str | None:
     return None
 
 
+def _phases(convolution: Node) -> str | None:
+    """Why the phases of a dilated convolution, by their many borders, would take long."""
+    dilation, sizes = convolution.attrs["dilation"], convolution.tensor.static_shape[2:]
+    assert isinstance(dilation, tuple)
+    steps = [int(str(step)) for step in dilation]
+    if all(step == 1 or size >= 2 * step for step, size in zip(steps, sizes, strict=True)):
+        return None
+    height, width = sizes
+    return (
+        "computes dilated convolutions whose result is twice as long as the dilation, here it is "
+        f"{height}x{width} with dilation of {tuple(steps)}"
+    )
+
+
 def _volumes(convolution: Node) -> str | None:
     strides, groups = convolution.attrs["strides"], convolution.attrs["groups"]
     if groups != 1:
         return f"computes volumes in one group, here are {groups}"
     if not isinstance(strides, tuple) or strides[1:] != (1, 1):
         return f"computes volumes with strides of planes only, here they are {strides}"
+    dilation = convolution.attrs["dilation"]
+    if not isinstance(dilation, tuple) or dilation[1:] != (1, 1):
+        return f"computes volumes with dilation of planes only, here it is {dilation}"
     return None
 
 

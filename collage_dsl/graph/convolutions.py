@@ -40,6 +40,43 @@ def refused_by_winograd(convolution: Convolution, sides: tuple[int, ...]) -> str
     )
 
 
+def refused_transposed(convolution: Convolution) -> str | None:
+    """
+    Why no variant but `direct` computes a transposed convolution, of which all is known; else None.
+    """
+    if reason := refused_layouts(convolution, kernel="IOHW"):
+        return reason
+    if convolution.groups != 1 or convolution.dilation != (1, 1):
+        return "computes transposed convolutions in one group and without dilation"
+    if any(rest for _, rest in _of_strides(convolution)):
+        (height, width), strides = convolution.kernel, convolution.strides
+        return (
+            "computes transposed convolutions whose kernel is some strides long, here it is "
+            f"{height}x{width} with strides of {strides}"
+        )
+    return None
+
+
+def transposed_refused_by_winograd(convolution: Convolution, sides: tuple[int, ...]) -> str | None:
+    """Why Winograd's algorithm for kernels of these `sides` does not compute it; else None."""
+    if reason := refused_transposed(convolution):
+        return reason
+    taps = tuple(taps for taps, _ in _of_strides(convolution))
+    if taps == (1, 1) or not {*taps} <= {2, *sides}:
+        known = ", ".join(map(str, sorted({2, *sides} - {1})))
+        height, width = taps
+        return f"computes phases of {known} taps, or 1 and one of these; here are {height}x{width}"
+    if (channels := convolution.channels or 0) < LEAST_CHANNELS:
+        return f"needs {LEAST_CHANNELS} channels or more, here are {channels}"
+    return None
+
+
+def _of_strides(convolution: Convolution) -> list[tuple[int, int]]:
+    """How often the strides go into the sides of the kernel, and what is left."""
+    pairs = zip(convolution.kernel, convolution.strides or (), strict=True)
+    return [divmod(side or 0, stride) for side, stride in pairs]
+
+
 def refused_by_depthwise(convolution: Convolution) -> str | None:
     """Why it is in no kernel of the variant `depthwise`; else None."""
     if reason := refused_layouts(convolution):
@@ -54,12 +91,12 @@ def refused_by_depthwise(convolution: Convolution) -> str | None:
             return windows
 
 
-def refused_layouts(convolution: Convolution) -> str | None:
-    known = zip(convolution.layouts, ("NCHW", "OIHW", "NCHW"), strict=True)
+def refused_layouts(convolution: Convolution, kernel: str = "OIHW") -> str | None:
+    known = zip(convolution.layouts, ("NCHW", kernel, "NCHW"), strict=True)
     if all(layout in (None, wanted) for layout, wanted in known):
         return None
-    data, kernel, result = (layout or "any" for layout in convolution.layouts)
-    said = f"computes the layouts NCHW and OIHW, here are {data} and {kernel}"
+    data, found, result = (layout or "any" for layout in convolution.layouts)
+    said = f"computes the layouts NCHW and {kernel}, here are {data} and {found}"
     return said if result in ("any", data) else f"{said}, and {result} of the result"
 
 
@@ -100,8 +137,10 @@ def _strides(convolution: Convolution) -> str | None:
 
 
 def _dilation(convolution: Convolution) -> str | None:
-    if convolution.dilation not in (None, (1, 1)):
-        return f"computes convolutions with dilation of 1, here they are {convolution.dilation}"
+    """Why a dilated convolution is none over the phases of an image."""
+    strides, dilation = convolution.strides, convolution.dilation
+    if dilation not in (None, (1, 1)) and strides not in (None, (1, 1)):
+        return f"computes dilated convolutions with strides of 1, here they are {strides}"
     return None
 
 

@@ -27,12 +27,17 @@ NATIVE_VARIANTS: Mapping[str, str] = MappingProxyType(
 
 CONVOLUTION = "nn.conv2d"
 
-WINOGRAD = (CONVOLUTION, "nn.conv3d")
+TRANSPOSED = "nn.conv2d_transpose"
+VOLUMES = "nn.conv3d"
+
+WINOGRAD = (CONVOLUTION, TRANSPOSED, VOLUMES)
 """The convolutions that Winograd's algorithm computes."""
 
-CONVOLUTIONS = ("nn.conv1d", *WINOGRAD)
+CONVOLUTIONS = ("nn.conv1d", CONVOLUTION, VOLUMES)
 
 PRODUCTS = (*CONVOLUTIONS, "matmul")
+
+WEIGHTED = (*PRODUCTS, TRANSPOSED)
 """The operators whose second operand is a weight that a variant may take in another form."""
 
 
@@ -64,7 +69,7 @@ def _winograd(sides: tuple[int, ...]) -> Computed:
 COMPUTED: Mapping[str, Computed] = MappingProxyType(
     {
         "in_place": Computed(("concat",), most=1, others=False),
-        "gemm": Computed(PRODUCTS),
+        "gemm": Computed(WEIGHTED),
         "gemv": Computed(PRODUCTS),
         "depthwise": Computed(
             (CONVOLUTION,), least=2, most=3, other_sums=False, refused=refused_by_depthwise

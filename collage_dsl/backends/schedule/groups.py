@@ -78,10 +78,10 @@ def inline(program: Program) -> tuple[Inlined, tuple[Stage, ...]]:
     """The stages that are computed where they are read, and those that remain, in order."""
     inlined: dict[Buffer, Stage] = {}
     kept: list[Stage] = []
-    parameters = set(program.parameters)
+    stored = {*program.parameters, *program.kept}
     for stage in program.stages:
         expanded = _expanded(stage, Inlined(inlined))
-        if stage.buffer not in parameters and _inlinable(expanded, program):
+        if stage.buffer not in stored and _inlinable(expanded, program):
             inlined[stage.buffer] = expanded
         else:
             kept.append(expanded)

@@ -94,3 +94,13 @@ def window(index: Expr, axis: Axis, tap: Axis) -> tuple[int, int] | None:
     if tap.extent > 1 and step != 1:
         return None
     return (stride, base) if axis.extent > 1 and stride > 0 else None
+
+
+def offset(index: Expr, axis: Axis, tap: Axis) -> int | None:
+    """The constant in `axis + tap + constant`; None for another index, such as one with strides."""
+    split = coefficients(index, [axis.var, tap.var])
+    if split is None:
+        return None
+    pairs = zip((axis, tap), split[0], strict=True)
+    wanted = [0 if each.extent == 1 and not factor else 1 for each, factor in pairs]
+    return constant(simplified(split[1])) if split[0] == wanted else None

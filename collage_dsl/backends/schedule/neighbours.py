@@ -7,6 +7,7 @@ same place of five planes, so a stage without reduction computes it in one pass 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from itertools import product
 from math import prod
@@ -27,7 +28,7 @@ NEIGHBOURS = 9  # the most terms that are written out
 def without_short_reductions(program: Program) -> Program:
     """The program with each reduction over neighbours along an outer axis written out."""
     stages = tuple(_written_out(_counted(stage)) for stage in program.stages)
-    return Program(program.parameters, program.locals, stages)
+    return replace(program, stages=stages)
 
 
 def _written_out(stage: Stage) -> Stage:

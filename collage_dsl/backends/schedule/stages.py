@@ -76,11 +76,15 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """The stages of a function in order, with its parameters and local buffers."""
+    """
+    The stages of a function in order, with its parameters and local buffers. Those that are `kept`
+    are in memory, even where their values could be computed when they are read.
+    """
 
     parameters: tuple[Buffer, ...]
     locals: tuple[Buffer, ...]
     stages: tuple[Stage, ...]
+    kept: frozenset[Buffer] = frozenset()
 
 
 def shape(buffer: Buffer) -> tuple[int, ...]:

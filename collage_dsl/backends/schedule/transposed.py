@@ -94,11 +94,16 @@ def by_phases(stage: Stage, inlined: Inlined) -> tuple[list[Sliding], Inlined] |
 def _spread_operand(stage: Stage, inlined: Inlined) -> tuple[TensorLoad, Spread] | None:
     """The factor of a sum of products that is read from a spread tensor."""
     for factor in stage.factors() or ():
-        if isinstance(factor, TensorLoad) and factor.source in inlined.stages:
-            spread = _spread(inlined.stages[factor.source], inlined)
-            if spread is not None:
-                return factor, spread
+        spread = spread_of(factor, inlined) if isinstance(factor, TensorLoad) else None
+        if isinstance(factor, TensorLoad) and spread is not None:
+            return factor, spread
     return None
+
+
+def spread_of(read: TensorLoad, inlined: Inlined) -> Spread | None:
+    """What is read, if it is a spread tensor that is computed where it is read."""
+    stage = inlined.stages.get(read.source)
+    return None if stage is None else _spread(stage, inlined)
 
 
 def _spread(stage: Stage, inlined: Inlined) -> Spread | None:

@@ -16,6 +16,7 @@ from collage_dsl.backends.schedule.gemm.form import Product, product_of
 from collage_dsl.backends.schedule.gemm.image import ImageProduct, image_product
 from collage_dsl.backends.schedule.groups import Group, Inlined, wide_extents
 from collage_dsl.backends.schedule.machine import Machine
+from collage_dsl.backends.schedule.phases import transposed_of
 from collage_dsl.backends.schedule.scheduled import VariantError
 from collage_dsl.backends.schedule.stages import Program, Stage, read
 
@@ -46,6 +47,9 @@ def packable(func: Any, machine: Machine) -> tuple[Program, dict[Buffer, Packabl
     integers for those of dequantized bytes.
     """
     program = with_integer_sums(_program(func))
+    for stage in program.stages:
+        transposed = transposed_of(stage, program) if stage.reduced else None
+        program = transposed.from_weight(program) if transposed else program
     forms: dict[Buffer, Packable] = _products(program, _packable)
     bytes_ = [form for form in forms.values() if isinstance(form, ByteProduct | ByteImage)]
     if bytes_ and not machine.dots:

@@ -9,8 +9,8 @@ from tvm import tirx
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
 from collage_dsl.backends.schedule.images import is_axis, window
 from collage_dsl.backends.schedule.loops import load
+from collage_dsl.backends.schedule.rewriting import images, operands_of, replaced
 from collage_dsl.backends.schedule.stages import Program, Stage, extents, shape
-from collage_dsl.backends.schedule.winograd.rewriting import images, only_convolution, replaced
 from collage_dsl.graph.convolutions import FOLDED_SIDES
 
 ZERO = tirx.FloatImm("float32", 0.0)
@@ -73,12 +73,12 @@ class Fold:
         return images("folded", (batch, channels, height + down - 1, width + across - 1), value)
 
 
-def fold_of(program: Program) -> Fold | None:
-    """The only reduction of a program as a convolution with a stride; None if it is none."""
-    found = only_convolution(program)
+def fold_of(stage: Stage, program: Program) -> Fold | None:
+    """A stage of `program` as a convolution with a stride; None if it is none."""
+    found = operands_of(stage, program)
     if found is None:
         return None
-    stage, image, weight = found
+    image, weight = found
     if len(image.indices) != 4:
         return None
     batch, _, *slid = stage.spatial

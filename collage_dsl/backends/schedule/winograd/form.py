@@ -12,12 +12,11 @@ from tvm.ir import TensorLoad
 from collage_dsl.backends.schedule.expressions import (
     Buffer,
     Expr,
-    coefficients,
     constant,
     simplified,
 )
-from collage_dsl.backends.schedule.images import OverImages, factors, is_axis, is_filter
-from collage_dsl.backends.schedule.stages import Axis, Stage, shape
+from collage_dsl.backends.schedule.images import OverImages, factors, is_axis, is_filter, offset
+from collage_dsl.backends.schedule.stages import Stage, shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,13 +87,3 @@ def _groups(stage: Stage, image: TensorLoad, weight: tuple[int, ...]) -> int | N
     if stage.reduced[0].extent == 1 and constant(simplified(image.indices[1])) == 0:
         return groups
     return groups if constant(simplified(image.indices[1] - expected)) == 0 else None
-
-
-def offset(index: Expr, axis: Axis, tap: Axis) -> int | None:
-    """The constant in `axis + tap + constant`; None for another index, such as one with strides."""
-    split = coefficients(index, [axis.var, tap.var])
-    if split is None:
-        return None
-    pairs = zip((axis, tap), split[0], strict=True)
-    wanted = [0 if each.extent == 1 and not factor else 1 for each, factor in pairs]
-    return constant(simplified(split[1])) if split[0] == wanted else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
@@ -12,9 +13,12 @@ from collage_dsl.backends.schedule.expressions import integer, loads
 from collage_dsl.backends.schedule.groups import Group
 from collage_dsl.backends.schedule.loops import Stmt
 from collage_dsl.backends.schedule.machine import machine_of
+from collage_dsl.backends.schedule.phases import transposed_of
+from collage_dsl.backends.schedule.rewriting import Rewriting
 from collage_dsl.backends.schedule.scheduled import Scheduled, VariantError
-from collage_dsl.backends.schedule.stages import Program, read
+from collage_dsl.backends.schedule.stages import Program, Stage, read
 from collage_dsl.backends.schedule.winograd.choice import blocks_of
+from collage_dsl.backends.schedule.winograd.dilated import dilated_of
 from collage_dsl.backends.schedule.winograd.fold import fold_of
 from collage_dsl.backends.schedule.winograd.form import Convolution, convolution
 from collage_dsl.backends.schedule.winograd.kernel import WinogradKernel
@@ -23,16 +27,26 @@ from collage_dsl.backends.schedule.winograd.volumes import volumes_of
 from collage_dsl.backends.schedule.winograd.weights import preparation
 from collage_dsl.graph.convolutions import LEAST_CHANNELS
 
+REWRITINGS: tuple[Callable[[Stage, Program], Rewriting | None], ...] = (
+    fold_of,
+    volumes_of,
+    dilated_of,
+    transposed_of,
+)
+"""Other convolutions, each as one of images with stride 1."""
+
 
 def winograd(func: Any, target: Any, outputs: int) -> Scheduled:
     """`func` with its one convolution computed by tiles of `outputs` on a side."""
     program = read(func)
     if program is None or any(is_empty(buffer) for buffer in program.parameters):
         raise VariantError("the form of this function is not known to winograd")
-    rewritten = fold_of(program) or volumes_of(program)
+    stage = _only_sum(program)
+    tried = (rewriting(stage, program) for rewriting in REWRITINGS)
+    rewritten = next(filter(None, tried), None)
     if rewritten is not None:
         program = rewritten.program(program)
-    form = _only_convolution(program)
+    form = _convolution(program)
     tile = _tile(form, outputs)
     machine = machine_of(target)
     blocks = blocks_of(form, tile, machine)
@@ -52,12 +66,16 @@ def winograd(func: Any, target: Any, outputs: int) -> Scheduled:
     return Scheduled(function, {position: preparation(form, blocks, packed, rewritten)})
 
 
-def _only_convolution(program: Program) -> Convolution:
-    """The one reduction of the program, if it is a convolution that winograd can compute."""
+def _only_sum(program: Program) -> Stage:
     reductions = [stage for stage in program.stages if stage.reduced]
     if len(reductions) != 1:
         raise VariantError(f"winograd computes one convolution, here are {len(reductions)} sums")
-    form = convolution(reductions[0], program.parameters)
+    return reductions[0]
+
+
+def _convolution(program: Program) -> Convolution:
+    """The one reduction of the program, if it is a convolution that winograd can compute."""
+    form = convolution(_only_sum(program), program.parameters)
     if form is None:
         raise VariantError("this sum is no convolution of stride 1 in the layouts NCHW and OIHW")
     readers = [

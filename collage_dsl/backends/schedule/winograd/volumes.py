@@ -14,11 +14,10 @@ from collage_dsl.backends.schedule.expressions import (
     integer,
     simplified,
 )
-from collage_dsl.backends.schedule.images import is_axis
+from collage_dsl.backends.schedule.images import is_axis, offset
 from collage_dsl.backends.schedule.loops import load
+from collage_dsl.backends.schedule.rewriting import images, operands_of, replaced
 from collage_dsl.backends.schedule.stages import Program, Stage, extents, shape
-from collage_dsl.backends.schedule.winograd.form import offset
-from collage_dsl.backends.schedule.winograd.rewriting import images, only_convolution, replaced
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,12 +70,12 @@ class Volumes:
         return images("images", sizes, value)
 
 
-def volumes_of(program: Program) -> Volumes | None:
-    """The only reduction of a program as a convolution of volumes; None if it is none."""
-    found = only_convolution(program, spatial=5, reduced=4)
+def volumes_of(stage: Stage, program: Program) -> Volumes | None:
+    """A stage of `program` as a convolution of volumes; None if it is none."""
+    found = operands_of(stage, program, spatial=5, reduced=4)
     if found is None:
         return None
-    stage, volume, weight = found
+    volume, weight = found
     if len(volume.indices) != 5:
         return None
     first, second, plane, *image = volume.indices

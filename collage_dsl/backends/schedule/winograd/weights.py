@@ -11,18 +11,17 @@ from tvm import tirx
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
 from collage_dsl.backends.schedule.flatten import flattened
 from collage_dsl.backends.schedule.loops import Stmt, load, loop, nest, scoped, sequence, store
+from collage_dsl.backends.schedule.rewriting import Rewriting
 from collage_dsl.backends.schedule.scheduled import preparing
 from collage_dsl.backends.schedule.winograd.blocks import Blocks, Piece
-from collage_dsl.backends.schedule.winograd.fold import Fold
 from collage_dsl.backends.schedule.winograd.form import Convolution
 from collage_dsl.backends.schedule.winograd.maps import BothWays, Lines
-from collage_dsl.backends.schedule.winograd.volumes import Volumes
 
 Tap = Callable[[Expr, Expr, int, Expr], Expr]
 
 
 def preparation(
-    form: Convolution, blocks: Blocks, packed: Buffer, rewritten: Fold | Volumes | None
+    form: Convolution, blocks: Blocks, packed: Buffer, rewritten: Rewriting | None
 ) -> Any:
     """The PrimFunc that takes the weights OIHW and writes the transformed ones."""
     own = rewritten.weight if rewritten else form.weight
