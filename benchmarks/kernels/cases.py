@@ -28,6 +28,7 @@ GOALS: dict[str, float | None] = {
     "transposed": 1.05,
     "dilated": 0.80,
     "3x3x3": 0.80,
+    "resize": 1.05,
     "pool": None,
     "LRN": None,
     "join": None,
@@ -68,6 +69,7 @@ def cases() -> list[Case]:
         *transposed(),
         *dilated(),
         *volumes(),
+        *resizing(),
         *poolings(),
         *joins(),
         *of_tokens(),
@@ -229,6 +231,25 @@ def volumes() -> Iterator[Case]:
     yield case(32, 64, 8, 28)
     yield case(64, 64, 16, 32)
     yield case(128, 128, 4, 14)
+
+
+def resizing() -> Iterator[Case]:
+    """Images made larger, as by the networks that detect and segment."""
+
+    def case(mode: str, coordinates: str, channels: int, image: int, made: int) -> Case:
+        def write(net: Layers) -> str:
+            x = net.input(1, channels, image, image)
+            sizes = net.constant([1, channels, made, made], "int64")
+            more = {"coordinate_transformation_mode": coordinates, "nearest_mode": "floor"}
+            return net.node("Resize", x, "", "", sizes, mode=mode, **more)
+
+        return Case("resize", f"{mode} {coordinates} {channels}@{image}-{made}", write)
+
+    yield case("nearest", "asymmetric", 256, 20, 40)
+    yield case("nearest", "asymmetric", 128, 40, 80)
+    yield case("linear", "half_pixel", 64, 64, 128)
+    yield case("linear", "align_corners", 21, 65, 513)
+    yield case("cubic", "half_pixel", 32, 32, 128)
 
 
 def poolings() -> Iterator[Case]:

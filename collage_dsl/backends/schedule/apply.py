@@ -25,6 +25,7 @@ from collage_dsl.backends.schedule.neighbours import without_short_reductions
 from collage_dsl.backends.schedule.planes import PlaneKernel, slides_over_planes
 from collage_dsl.backends.schedule.pointwise import pointwise_statement
 from collage_dsl.backends.schedule.reduction import reduction_statement
+from collage_dsl.backends.schedule.resampling import resampled
 from collage_dsl.backends.schedule.rows import rows_statement
 from collage_dsl.backends.schedule.sliding import sliding
 from collage_dsl.backends.schedule.stack import on_stack
@@ -86,7 +87,7 @@ def statement(group: Group, context: Context) -> Stmt:
     if group.rows is not None:
         return rows_statement(group, context)
     if group.anchor is None:
-        return pointwise_statement(group, context)
+        return resampled(group, context) or pointwise_statement(group, context)
     phases = by_phases(group.anchor, context.inlined)
     if phases is not None:
         forms, inlined = phases

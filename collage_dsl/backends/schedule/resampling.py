@@ -1,0 +1,296 @@
+"""
+Resample images along their rows first, and then down their columns.
+
+TVM computes each element of a resized image by itself: it finds the places that it reads, and
+combines what is there. But a column reads all rows at the same places. So each row of the image is
+resampled once, into a *line*, and each row of the result combines a few lines, in vectors. The
+places and the weights along a row are computed once, into tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Call, TensorLoad, Var
+
+from collage_dsl.backends.schedule.context import Context, finish
+from collage_dsl.backends.schedule.expressions import (
+    Buffer,
+    Expr,
+    constant,
+    integer,
+    loads,
+    replace_loads,
+    simplified,
+    substitute,
+    variables,
+)
+from collage_dsl.backends.schedule.groups import Group, wide
+from collage_dsl.backends.schedule.loops import (
+    Stmt,
+    load,
+    loop,
+    parallel,
+    scoped,
+    scratch,
+    sequence,
+    split_index,
+    store,
+    vector,
+    vectorised,
+)
+from collage_dsl.backends.schedule.stages import Axis, Stage, extents, shape
+from collage_dsl.backends.schedule.winograd.maps import Lines
+
+MOST_VECTORS = 64
+"""The longest line that is written by a statement for each of its vectors."""
+
+Line = tuple[Buffer, Expr]
+"""A buffer with lines, and where one starts."""
+
+ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Min, tirx.Max)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resampling:
+    """
+    A stage that combines `line`, an expression of the variable `row`, at some rows of an image that
+    has as many rows as `rows`.
+    """
+
+    stage: Stage
+    line: Expr
+    row: Var
+    rows: int
+
+    @property
+    def y(self) -> Axis:
+        return self.stage.spatial[-2]
+
+    @property
+    def x(self) -> Axis:
+        return self.stage.spatial[-1]
+
+    @property
+    def at_x(self) -> Expr:
+        """The line, which is a read of the image, at `x` itself."""
+        return tirx.BufferLoad(self.line.source, [*self.line.indices[:-1], self.x.var])
+
+    def combined(self, lines: Buffer) -> Stage:
+        """The stage, with lines that are in memory."""
+
+        def at_row(part: Expr) -> Expr:
+            row = _moving(part, self.y.var)[0].indices[-2]
+            return load(lines, row * self.x.extent + self.x.var)
+
+        return replace(self.stage, value=_mapped(self.stage.value, self.y.var, at_row))
+
+
+def resampled(group: Group, context: Context) -> Stmt | None:
+    """The loops of a group whose first stage resamples images; None for another group."""
+    form = resampling_of(group.stages[0])
+    outer = wide(group.stages[0].spatial[:-2])
+    images, cores = prod(extents(outer)), context.machine.cores
+    if form is None or images < cores:
+        return None
+    lanes, width = context.machine.lanes, form.x.extent
+    across, down = Tables(form.x), Tables(form.y)
+    columns = _columns(form, lanes)
+    line = form.at_x if columns else across.replaced(form.line)
+    lines = scratch(form.rows * width, "float32", "lines")
+    combined = form.combined(lines)
+    combined = replace(combined, value=down.replaced(combined.value))
+    stages = (combined, *group.stages[1:])
+
+    def task(number: Expr) -> Stmt:
+        at = split_index(number, extents(outer))
+        places = {axis.var: integer(0) for axis in form.stage.spatial[:-2]}
+        places |= {axis.var: index for axis, index in zip(outer, at, strict=True)}
+
+        def written(row: Expr) -> Stmt:
+            def value(x: Expr) -> Expr:
+                return substitute(line, {**places, form.row: row, form.x.var: x})
+
+            if columns:
+                source = shape(form.line.source)[-1]
+                return _copied(columns, source, lanes, value, (lines, row * width))
+            return vectorised(width, lanes, lambda x: store(lines, value(x), row * width + x))
+
+        def result(y: Expr) -> Stmt:
+            return vectorised(width, lanes, lambda x: finish(context, stages, [*at, y, x], {}))
+
+        return sequence(
+            [loop(form.rows, written, name="row"), loop(form.y.extent, result, name="y")]
+        )
+
+    each = parallel(images, cores, lambda number: scoped([lines], task(number), "image"))
+    filled = [*across.statements(), *down.statements()]
+    return scoped([*across.buffers, *down.buffers], sequence([*filled, each]), "tables")
+
+
+def resampling_of(stage: Stage) -> Resampling | None:
+    """A stage as a resampling along rows that pays; None for another one."""
+    if len(stage.spatial) < 2 or any(axis.extent == 1 for axis in stage.spatial[-2:]):
+        return None
+    y, row = stage.spatial[-2].var, tirx.Var("row", "int64")
+    parts: list[Expr] = []
+
+    def noted(part: Expr) -> Expr:
+        parts.append(part)
+        return part
+
+    if _mapped(stage.value, y, noted) is None or not parts:
+        return None
+    reads = [read for part in parts for read in _moving(part, y)]
+    rows = {shape(read.source)[-2] for read in reads}
+    first, *others = (_at_row(part, y, row) for part in parts)
+    if len(rows) != 1 or not 1 < max(rows) <= stage.spatial[-2].extent:
+        return None
+    if y in variables(first) or str(first.ty.dtype) != "float32":
+        return None
+    if any(read.indices[-2].same_as(y) for read in reads):
+        return None
+    if not all(tvm_ffi.structural_equal(first, other) for other in others):
+        return None
+    return Resampling(stage, first, row, max(rows))
+
+
+def _mapped(value: Expr, y: Var, of: Callable[[Expr], Expr]) -> Expr | None:
+    """
+    `value` with `of` each largest part that reads one row of the image that depends on `y`; None if
+    a part reads several, and is no arithmetic.
+    """
+    reads = _moving(value, y)
+    if not reads:
+        return value
+    if all(tvm_ffi.structural_equal(read.indices[-2], reads[0].indices[-2]) for read in reads):
+        rest = _at_row(value, y, tirx.Var("row", "int64"))
+        if y not in variables(rest):
+            return of(value)
+    if not isinstance(value, ARITHMETIC):
+        return None
+    operands = [_mapped(each, y, of) for each in (value.a, value.b)]
+    return None if any(each is None for each in operands) else type(value)(*operands)
+
+
+def _moving(value: Expr, y: Var) -> list[TensorLoad]:
+    """The reads of `value` that depend on `y`."""
+    return [read for read in loads(value) if len(read.indices) > 1 and y in variables(read)]
+
+
+def _at_row(value: Expr, y: Var, row: Var) -> Expr:
+    """`value` with all that depends on `y` read at `row`."""
+
+    def moved(read: TensorLoad) -> Expr:
+        if len(read.indices) < 2 or y not in variables(read):
+            return read
+        return tirx.BufferLoad(read.source, [*read.indices[:-2], row, read.indices[-1]])
+
+    return replace_loads(value, moved)
+
+
+def _columns(form: Resampling, lanes: int) -> list[int]:
+    """
+    The columns that the elements of a line are copies of, if they are known, and vectors of them
+    are copies of as many neighbours; else none.
+    """
+    line, extent = form.line, form.x.extent
+    if not isinstance(line, TensorLoad) or not lanes <= extent <= MOST_VECTORS * lanes:
+        return []
+    index, width = line.indices[-1], shape(line.source)[-1]
+    found = [substitute(index, {form.x.var: integer(place)}) for place in range(extent)]
+    known = [column for each in found if (column := constant(simplified(each))) is not None]
+    if len(known) < extent or width < lanes or known != sorted(known):
+        return []
+    vectors = [known[start : start + lanes] for start in _starts(extent, lanes)]
+    return known if all(each[-1] - each[0] < lanes for each in vectors) else []
+
+
+def _starts(extent: int, lanes: int) -> list[int]:
+    """Where the vectors of an axis start. The last one ends with it."""
+    return [min(start, extent - lanes) for start in range(0, extent, lanes)]
+
+
+def _copied(
+    columns: Sequence[int], width: int, lanes: int, value: Callable[[Expr], Expr], line: Line
+) -> Stmt:
+    """Write a line by reading neighbours and repeating them, in vectors."""
+    parts = []
+    for start in _starts(len(columns), lanes):
+        first = min(columns[start], width - lanes)
+        read, vectors = scratch(lanes, "float32", "read", "local"), Lines(lanes)
+        neighbours = vector(lanes, partial(_stored, read, value, first))
+        places = [column - first for column in columns[start : start + lanes]]
+        repeated = tirx.Shuffle([vectors.read(read, integer(0))], places)
+        vectors.write(line[0], repeated, line[1] + start)
+        parts.append(scoped([read], sequence([neighbours, *vectors.statements]), "vector"))
+    return sequence(parts)
+
+
+def _stored(buffer: Buffer, value: Callable[[Expr], Expr], first: int, lane: Expr) -> Stmt:
+    return store(buffer, value(lane + first), lane)
+
+
+ROUNDING = ("floor", "ceil", "round", "nearbyint", "trunc")
+
+
+class Tables:
+    """
+    What is computed of the elements of an axis alone, once for each of them.
+
+    A number that is rounded has a table of its own. Otherwise LLVM may compute it in two ways, so
+    that a place and its weight do not belong to the same integer.
+    """
+
+    def __init__(self, axis: Axis) -> None:
+        self._axis = axis
+        self._values: list[Expr] = []
+        self.buffers: list[Buffer] = []
+
+    def replaced(self, value: Expr) -> Expr:
+        """`value` with reads of tables for what depends on the axis alone."""
+        x = self._axis.var
+        used = variables(value)
+        if x not in used or x.same_as(value):
+            return value
+        if isinstance(value, TensorLoad):
+            return tirx.BufferLoad(value.source, [self.replaced(each) for each in value.indices])
+        if used == {x} and not loads(value):
+            return self._read(tvm_ffi.structural_map(value, (Call, self._of_table)))
+        if isinstance(value, ARITHMETIC):
+            return type(value)(self.replaced(value.a), self.replaced(value.b))
+        return value
+
+    def statements(self) -> list[Stmt]:
+        """The loops that fill the tables."""
+        x = self._axis.var
+        pairs = zip(self._values, self.buffers, strict=True)
+        return [
+            loop(self._axis.extent, partial(_filled, value, buffer, x), name="x")
+            for value, buffer in pairs
+        ]
+
+    def _of_table(self, call: Call) -> Expr:
+        name = str(getattr(call.op, "name", "")).rpartition(".")[2]
+        if name not in ROUNDING:
+            return call
+        return Call(call.op, [self._read(call.args[0])], call.attrs, ret_ty=call.ty)
+
+    def _read(self, value: Expr) -> Expr:
+        if isinstance(value, TensorLoad):
+            return value
+        for known, buffer in zip(self._values, self.buffers, strict=True):
+            if tvm_ffi.structural_equal(known, value):
+                return load(buffer, self._axis.var)
+        self._values.append(value)
+        self.buffers.append(scratch(self._axis.extent, str(value.ty.dtype), "table"))
+        return load(self.buffers[-1], self._axis.var)
+
+
+def _filled(value: Expr, buffer: Buffer, axis: Var, index: Expr) -> Stmt:
+    return store(buffer, substitute(value, {axis: index}), index)

@@ -1,0 +1,91 @@
+"""Resized images are resampled along their rows, and then down their columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+from tvm.relax import op as R  # noqa: N812 - as TVM prints it
+
+from collage_dsl.backends.schedule import schedule
+from collage_dsl.backends.schedule.resampling import resampling_of
+from collage_dsl.backends.schedule.stages import read
+from tests.reference import run_onnx
+from tests.test_schedule import fused, native, outputs
+
+pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
+
+Array = Any
+
+
+def model(shape: tuple[int, ...], size: tuple[int, int], **attrs: str) -> onnx.ModelProto:
+    said = ", ".join(f'{name} = "{value}"' for name, value in attrs.items())
+    sizes = ", ".join(map(str, (*shape[:2], *size)))
+    given = ", ".join(map(str, shape))
+    return parser.parse_model(f"""<ir_version: 8, opset_import: ["": 18]>
+        g (float[{given}] x) => (float[{sizes}] y) <int64[4] s = {{{sizes}}}> {{
+          a = Relu (x)
+          b = Resize <{said}> (a, , , s)
+          y = Neg (b)
+        }}""")
+
+
+CASES = {
+    "twice": ((1, 3, 20, 18), (40, 36), "nearest", "asymmetric", "floor"),
+    "four times": ((2, 2, 17, 21), (68, 84), "nearest", "half_pixel", "round_prefer_floor"),
+    "no whole number of times": ((1, 3, 19, 18), (45, 50), "nearest", "asymmetric", "floor"),
+    "few columns": ((1, 3, 5, 7), (10, 14), "nearest", "asymmetric", "floor"),
+    "as many rows": ((1, 2, 9, 20), (9, 40), "nearest", "asymmetric", "floor"),
+    "fewer columns": ((1, 2, 9, 40), (18, 20), "linear", "half_pixel", "floor"),
+    "linear": ((1, 4, 16, 17), (32, 34), "linear", "half_pixel", "floor"),
+    "corners": ((1, 2, 9, 9), (65, 65), "linear", "align_corners", "floor"),
+    "cubic": ((1, 2, 8, 9), (20, 30), "cubic", "half_pixel", "floor"),
+}
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("processor", [None, "x86-64"])
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_onnxruntime(name: str, processor: str | None, cores: int) -> None:
+    shape, size, mode, coordinates, nearest = CASES[name]
+    x = np.random.default_rng(0).standard_normal(shape, "float32")
+    attrs = {"coordinate_transformation_mode": coordinates, "nearest_mode": nearest}
+
+    def body(emit: Any, x: Any) -> Any:
+        y = R.image.resize2d(
+            emit(R.nn.relu(x)),
+            size,
+            layout="NCHW",
+            method={"nearest": "nearest_neighbor"}.get(mode, mode),
+            coordinate_transformation_mode=coordinates,
+            rounding_method=nearest if mode == "nearest" else "round",
+        )
+        return R.negative(emit(y))
+
+    func, target = fused([shape], body), native(cores, processor)
+    program = read(func)
+    assert program
+    assert any(resampling_of(stage) for stage in program.stages)
+    (found,) = outputs(schedule(func, target=target), target, [x])
+
+    right = run_onnx(model(shape, size, mode=mode, **attrs), {"x": x})["y"]
+    np.testing.assert_allclose(found, right, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "layout"),
+    [
+        ((1, 2, 20, 20), (10, 40), "NCHW"),  # has fewer rows
+        ((1, 20, 20, 2), (40, 40), "NHWC"),  # has channels last
+    ],
+)
+def test_others_are_computed_element_by_element(
+    shape: tuple[int, ...], size: tuple[int, int], layout: str
+) -> None:
+    func = fused([shape], lambda emit, x: R.image.resize2d(x, size, layout=layout, method="linear"))
+    program = read(func)
+    assert program
+    assert not any(resampling_of(stage) for stage in program.stages)
