@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tests.test_schedule import fused, native, outputs
 pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
 
 Array = Any
+Body = Callable[..., Any]
 
 
 def model(shape: tuple[int, ...], size: tuple[int, int], **attrs: str) -> onnx.ModelProto:
@@ -40,6 +42,8 @@ CASES = {
     "few columns": ((1, 3, 5, 7), (10, 14), "nearest", "asymmetric", "floor"),
     "as many rows": ((1, 2, 9, 20), (9, 40), "nearest", "asymmetric", "floor"),
     "fewer columns": ((1, 2, 9, 40), (18, 20), "linear", "half_pixel", "floor"),
+    "fewer rows": ((1, 3, 40, 20), (13, 30), "linear", "half_pixel", "floor"),
+    "fewer rows, nearest": ((1, 3, 40, 20), (20, 40), "nearest", "asymmetric", "floor"),
     "linear": ((1, 4, 16, 17), (32, 34), "linear", "half_pixel", "floor"),
     "corners": ((1, 2, 9, 9), (65, 65), "linear", "align_corners", "floor"),
     "cubic": ((1, 2, 8, 9), (20, 30), "cubic", "half_pixel", "floor"),
@@ -75,17 +79,52 @@ def test_results_are_those_of_onnxruntime(name: str, processor: str | None, core
     np.testing.assert_allclose(found, right, rtol=1e-4, atol=2e-5)
 
 
+PADS = [0, 0, 0, 0, 2, 1, 3, 2]
+
+COPIES: dict[str, tuple[Body, Callable[[Array], Array]]] = {
+    "reflected": (
+        lambda emit, x: R.nn.pad(x, PADS, pad_mode="reflect"),
+        lambda x: np.pad(x, ((0, 0), (0, 0), (2, 1), (3, 2)), "reflect"),
+    ),
+    "of the edge": (
+        lambda emit, x: R.nn.pad(x, PADS, pad_mode="replicate"),
+        lambda x: np.pad(x, ((0, 0), (0, 0), (2, 1), (3, 2)), "edge"),
+    ),
+    "from the other side": (
+        lambda emit, x: R.nn.pad(x, PADS, pad_mode="circular"),
+        lambda x: np.pad(x, ((0, 0), (0, 0), (2, 1), (3, 2)), "wrap"),
+    ),
+    "beside each other": (
+        lambda emit, x: R.tile(x, (1, 1, 2, 3)),
+        lambda x: np.tile(x, (1, 1, 2, 3)),
+    ),
+}
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("width", [7, 37])
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_of_rows_and_columns_are_exact(name: str, width: int, cores: int) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 3, 9, width), "float32")
+    body, copied = COPIES[name]
+    func, target = fused([x.shape], body), native(cores)
+
+    (found,) = outputs(schedule(func, target=target), target, [x])
+
+    np.testing.assert_array_equal(found, copied(x))
+
+
 @pytest.mark.parametrize(
-    ("shape", "size", "layout"),
+    "body",
     [
-        ((1, 2, 20, 20), (10, 40), "NCHW"),  # has fewer rows
-        ((1, 20, 20, 2), (40, 40), "NHWC"),  # has channels last
+        lambda emit, x: R.image.resize2d(x, (40, 40), layout="NHWC", method="linear"),
+        lambda emit, x: R.nn.avg_pool2d(x, (2, 2), (2, 2)),
+        lambda emit, x: R.strided_slice(x, [2, 3], [1, 1], [9, 9], [2, 2]),
+        lambda emit, x: R.permute_dims(x, [0, 1, 3, 2]),
     ],
+    ids=["channels last", "pooling", "slices", "turned"],
 )
-def test_others_are_computed_element_by_element(
-    shape: tuple[int, ...], size: tuple[int, int], layout: str
-) -> None:
-    func = fused([shape], lambda emit, x: R.image.resize2d(x, size, layout=layout, method="linear"))
-    program = read(func)
+def test_others_are_no_resampling(body: Body) -> None:
+    program = read(fused([(1, 20, 20, 20)], body))
     assert program
     assert not any(resampling_of(stage) for stage in program.stages)

@@ -22,6 +22,7 @@ from collage_dsl.backends.schedule.context import Context, finish
 from collage_dsl.backends.schedule.expressions import (
     Buffer,
     Expr,
+    coefficients,
     constant,
     integer,
     loads,
@@ -59,14 +60,15 @@ ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Min, tirx.Max)
 @dataclass(frozen=True, slots=True, eq=False)
 class Resampling:
     """
-    A stage that combines `line`, an expression of the variable `row`, at some rows of an image that
-    has as many rows as `rows`.
+    A stage that combines `line`, an expression of the variable `row`, at the rows `places` of an
+    image that has `rows` rows.
     """
 
     stage: Stage
     line: Expr
     row: Var
     rows: int
+    places: tuple[Expr, ...]
 
     @property
     def y(self) -> Axis:
@@ -77,15 +79,22 @@ class Resampling:
         return self.stage.spatial[-1]
 
     @property
+    def reused(self) -> bool:
+        """Whether each line is combined so often that all of them are computed first."""
+        return 2 * self.rows <= len(self.places) * self.y.extent
+
+    @property
     def at_x(self) -> Expr:
         """The line, which is a read of the image, at `x` itself."""
         return tirx.BufferLoad(self.line.source, [*self.line.indices[:-1], self.x.var])
 
     def combined(self, lines: Buffer) -> Stage:
-        """The stage, with lines that are in memory."""
+        """The stage, with lines that are in memory: all of them, or those at `places`."""
 
         def at_row(part: Expr) -> Expr:
-            row = _moving(part, self.y.var)[0].indices[-2]
+            row = _row(part, self.y.var)
+            if not self.reused:
+                row = next(n for n, place in enumerate(self.places) if _equal(place, row))
             return load(lines, row * self.x.extent + self.x.var)
 
         return replace(self.stage, value=_mapped(self.stage.value, self.y.var, at_row))
@@ -102,31 +111,38 @@ def resampled(group: Group, context: Context) -> Stmt | None:
     across, down = Tables(form.x), Tables(form.y)
     columns = _columns(form, lanes)
     line = form.at_x if columns else across.replaced(form.line)
-    lines = scratch(form.rows * width, "float32", "lines")
+    places = [down.replaced(place) for place in form.places]
+    lines = scratch((form.rows if form.reused else len(places)) * width, "float32", "lines")
     combined = form.combined(lines)
     combined = replace(combined, value=down.replaced(combined.value))
     stages = (combined, *group.stages[1:])
 
     def task(number: Expr) -> Stmt:
         at = split_index(number, extents(outer))
-        places = {axis.var: integer(0) for axis in form.stage.spatial[:-2]}
-        places |= {axis.var: index for axis, index in zip(outer, at, strict=True)}
+        held = {axis.var: integer(0) for axis in form.stage.spatial[:-2]}
+        held |= {axis.var: index for axis, index in zip(outer, at, strict=True)}
 
-        def written(row: Expr) -> Stmt:
+        def written(row: Expr, number: Expr) -> Stmt:
             def value(x: Expr) -> Expr:
-                return substitute(line, {**places, form.row: row, form.x.var: x})
+                return substitute(line, {**held, form.row: row, form.x.var: x})
 
+            first = number * width
             if columns:
                 source = shape(form.line.source)[-1]
-                return _copied(columns, source, lanes, value, (lines, row * width))
-            return vectorised(width, lanes, lambda x: store(lines, value(x), row * width + x))
+                return _copied(columns, source, lanes, value, (lines, first))
+            return vectorised(width, lanes, lambda x: store(lines, value(x), first + x))
 
         def result(y: Expr) -> Stmt:
             return vectorised(width, lanes, lambda x: finish(context, stages, [*at, y, x], {}))
 
-        return sequence(
-            [loop(form.rows, written, name="row"), loop(form.y.extent, result, name="y")]
-        )
+        def with_lines(y: Expr) -> Stmt:
+            rows = [substitute(place, {form.y.var: y}) for place in places]
+            return sequence([*(written(row, integer(n)) for n, row in enumerate(rows)), result(y)])
+
+        if not form.reused:
+            return loop(form.y.extent, with_lines, name="y")
+        all_lines = loop(form.rows, lambda row: written(row, row), name="row")
+        return sequence([all_lines, loop(form.y.extent, result, name="y")])
 
     each = parallel(images, cores, lambda number: scoped([lines], task(number), "image"))
     filled = [*across.statements(), *down.statements()]
@@ -134,10 +150,10 @@ def resampled(group: Group, context: Context) -> Stmt | None:
 
 
 def resampling_of(stage: Stage) -> Resampling | None:
-    """A stage as a resampling along rows that pays; None for another one."""
+    """A stage as a resampling along rows; None for another one."""
     if len(stage.spatial) < 2 or any(axis.extent == 1 for axis in stage.spatial[-2:]):
         return None
-    y, row = stage.spatial[-2].var, tirx.Var("row", "int64")
+    (y, x), row = (axis.var for axis in stage.spatial[-2:]), tirx.Var("row", "int64")
     parts: list[Expr] = []
 
     def noted(part: Expr) -> Expr:
@@ -146,18 +162,33 @@ def resampling_of(stage: Stage) -> Resampling | None:
 
     if _mapped(stage.value, y, noted) is None or not parts:
         return None
+    line, *others = (_at_row(part, y, row) for part in parts)
+    if str(line.ty.dtype) != "float32" or not all(_equal(line, other) for other in others):
+        return None
     reads = [read for part in parts for read in _moving(part, y)]
     rows = {shape(read.source)[-2] for read in reads}
-    first, *others = (_at_row(part, y, row) for part in parts)
-    if len(rows) != 1 or not 1 < max(rows) <= stage.spatial[-2].extent:
+    indices = [
+        (index, axis)
+        for read in reads
+        for index, axis in zip(read.indices[-2:], (y, x), strict=True)
+    ]
+    if len(rows) != 1 or all(coefficients(index, [axis]) for index, axis in indices):
         return None
-    if y in variables(first) or str(first.ty.dtype) != "float32":
-        return None
-    if any(read.indices[-2].same_as(y) for read in reads):
-        return None
-    if not all(tvm_ffi.structural_equal(first, other) for other in others):
-        return None
-    return Resampling(stage, first, row, max(rows))
+    places: list[Expr] = []
+    for part in parts:
+        place = _row(part, y)
+        if not any(_equal(place, known) for known in places):
+            places.append(place)
+    return Resampling(stage, line, row, max(rows), tuple(places))
+
+
+def _equal(one: Expr, other: Expr) -> bool:
+    return bool(tvm_ffi.structural_equal(one, other))
+
+
+def _row(part: Expr, y: Var) -> Expr:
+    """The row that a part reads."""
+    return _moving(part, y)[0].indices[-2]
 
 
 def _mapped(value: Expr, y: Var, of: Callable[[Expr], Expr]) -> Expr | None:
@@ -168,7 +199,7 @@ def _mapped(value: Expr, y: Var, of: Callable[[Expr], Expr]) -> Expr | None:
     reads = _moving(value, y)
     if not reads:
         return value
-    if all(tvm_ffi.structural_equal(read.indices[-2], reads[0].indices[-2]) for read in reads):
+    if all(_equal(read.indices[-2], reads[0].indices[-2]) for read in reads):
         rest = _at_row(value, y, tirx.Var("row", "int64"))
         if y not in variables(rest):
             return of(value)
@@ -196,8 +227,8 @@ def _at_row(value: Expr, y: Var, row: Var) -> Expr:
 
 def _columns(form: Resampling, lanes: int) -> list[int]:
     """
-    The columns that the elements of a line are copies of, if they are known, and vectors of them
-    are copies of as many neighbours; else none.
+    The columns that the elements of a line are copies of, if they are known, and each vector of
+    them is taken from two vectors of neighbours at most; else none.
     """
     line, extent = form.line, form.x.extent
     if not isinstance(line, TensorLoad) or not lanes <= extent <= MOST_VECTORS * lanes:
@@ -205,10 +236,10 @@ def _columns(form: Resampling, lanes: int) -> list[int]:
     index, width = line.indices[-1], shape(line.source)[-1]
     found = [substitute(index, {form.x.var: integer(place)}) for place in range(extent)]
     known = [column for each in found if (column := constant(simplified(each))) is not None]
-    if len(known) < extent or width < lanes or known != sorted(known):
+    if len(known) < extent or width < lanes:
         return []
     vectors = [known[start : start + lanes] for start in _starts(extent, lanes)]
-    return known if all(each[-1] - each[0] < lanes for each in vectors) else []
+    return known if all(len(_neighbours(each, width)) <= 2 for each in vectors) else []
 
 
 def _starts(extent: int, lanes: int) -> list[int]:
@@ -216,19 +247,31 @@ def _starts(extent: int, lanes: int) -> list[int]:
     return [min(start, extent - lanes) for start in range(0, extent, lanes)]
 
 
+def _neighbours(columns: Sequence[int], width: int) -> list[int]:
+    """Where the vectors of neighbours start that have these columns."""
+    lanes, starts, rest = len(columns), [], sorted(columns)
+    while rest:
+        starts.append(min(rest[0], width - lanes))
+        rest = [column for column in rest if column >= starts[-1] + lanes]
+    return starts
+
+
 def _copied(
     columns: Sequence[int], width: int, lanes: int, value: Callable[[Expr], Expr], line: Line
 ) -> Stmt:
     """Write a line by reading neighbours and repeating them, in vectors."""
-    parts = []
+    parts: list[Stmt] = []
     for start in _starts(len(columns), lanes):
-        first = min(columns[start], width - lanes)
-        read, vectors = scratch(lanes, "float32", "read", "local"), Lines(lanes)
-        neighbours = vector(lanes, partial(_stored, read, value, first))
-        places = [column - first for column in columns[start : start + lanes]]
-        repeated = tirx.Shuffle([vectors.read(read, integer(0))], places)
+        wanted = columns[start : start + lanes]
+        firsts, vectors = _neighbours(wanted, width), Lines(lanes)
+        reads = [scratch(lanes, "float32", "read", "local") for _ in firsts]
+        held = [column for first in firsts for column in range(first, first + lanes)]
+        for first, read in zip(firsts, reads, strict=True):
+            vectors.statements.append(vector(lanes, partial(_stored, read, value, first)))
+        given = [vectors.read(read, integer(0)) for read in reads]
+        repeated = tirx.Shuffle(given, [held.index(column) for column in wanted])
         vectors.write(line[0], repeated, line[1] + start)
-        parts.append(scoped([read], sequence([neighbours, *vectors.statements]), "vector"))
+        parts.append(scoped(reads, sequence(vectors.statements), "vector"))
     return sequence(parts)
 
 
@@ -285,7 +328,7 @@ class Tables:
         if isinstance(value, TensorLoad):
             return value
         for known, buffer in zip(self._values, self.buffers, strict=True):
-            if tvm_ffi.structural_equal(known, value):
+            if _equal(known, value):
                 return load(buffer, self._axis.var)
         self._values.append(value)
         self.buffers.append(scratch(self._axis.extent, str(value.ty.dtype), "table"))
