@@ -11,6 +11,7 @@ from tvm import relax, tirx
 
 from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import CannotConvertError, WrongNodeError
+from collage_dsl.frontend.nearest import KNOWN_COORDINATES, nearest, nearest_by_tvm
 from collage_dsl.frontend.onnx_site import Site, Value, known_dims, static_dims
 
 
@@ -281,6 +282,8 @@ def resize(site: Site) -> Value | None:
     axes = site.attrs.get("axes", range(rank)) if site.scope.opset >= 18 else range(rank)
     place = 1 if site.scope.opset < 11 else 2
     scales = site.constant(place) if site.has(place) else None
+    policy = site.attrs.get("keep_aspect_ratio_policy", b"stretch")
+    factors: dict[int, float] = {}
     if scales is not None and scales.size:
         factors = dict(zip((axis % rank for axis in axes), scales.tolist(), strict=True))
         if None in dims[2:] and all(factor == int(factor) for factor in factors.values()):
@@ -296,7 +299,44 @@ def resize(site: Site) -> Value | None:
         return None
     if results[:2] != dims[:2]:
         raise CannotConvertError("Resize of batches or channels is not supported")
+    is_nearest = site.attrs.get("mode", b"nearest") == b"nearest" and site.scope.opset >= 11
+    known, made = known_dims(dims), known_dims(results)
+    if is_nearest and policy == b"stretch" and known and made:
+        return _nearest(site, known, made, factors)
     return None
+
+
+def _nearest(
+    site: Site, dims: Sequence[int], results: Sequence[int], factors: Mapping[int, float]
+) -> Value | None:
+    """The elements that ONNX takes, by their indices; None if TVM's operator takes them too."""
+    coordinates, rounding = (
+        site.attrs.get(name, default).decode()
+        for name, default in (
+            ("coordinate_transformation_mode", b"half_pixel"),
+            ("nearest_mode", b"round_prefer_floor"),
+        )
+    )
+    if coordinates not in KNOWN_COORDINATES:
+        return None
+    taken: dict[int, Array] = {}
+    is_same = True
+    for axis, (size, made) in enumerate(zip(dims, results, strict=True)):
+        if axis < 2 or size < 1 or made < 2:
+            continue
+        scale = factors.get(axis, made / size)
+        found = nearest(size, made, scale, coordinates, rounding)
+        if found is None:
+            raise CannotConvertError("a Resize to elements in the middle of two is not supported")
+        by_tvm = nearest_by_tvm(size, made, coordinates, rounding)
+        is_same = is_same and by_tvm is not None and np.array_equal(found, by_tvm)
+        taken[axis] = found
+    if is_same:
+        return None
+    value = site.expr(0)
+    for axis, indices in taken.items():
+        value = site.scope.emit(relax.op.take(value, site.scope.literal(indices), axis))
+    return value
 
 
 OPTIONAL_SCALES = 13
