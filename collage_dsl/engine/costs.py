@@ -121,7 +121,7 @@ class Pricing:
 
     def _machine(self) -> tuple[str, int]:
         """The name of the machine that kernels run on, and the bytes of its last-level cache."""
-        from collage_dsl.measuring.timing import cpu_name, last_level_cache_bytes
+        from collage_dsl.measuring.processor import cpu_name, last_level_cache_bytes
 
         if fleet := self._opened_fleet():
             return fleet.machine.name, fleet.machine.cache

@@ -36,7 +36,7 @@ from collage_dsl.engine.sizes import Array, Part
 from collage_dsl.engine.steps import REFINED
 from collage_dsl.graph import CandidateKernel, Graph, Toolchain
 from collage_dsl.language import to_text
-from collage_dsl.measuring.timing import cpu_name
+from collage_dsl.measuring.processor import cpu_name
 from collage_dsl.reading import first_fault, text_of
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.executable import ModelExecutable

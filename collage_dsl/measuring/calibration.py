@@ -31,7 +31,7 @@ from collage_dsl.graph import (
 )
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.key import context_of
-from collage_dsl.measuring.timing import cpu_name
+from collage_dsl.measuring.processor import cpu_name
 
 _LEAST = 1e-9
 """No kernel takes fewer seconds besides its launch, however a measurement errs."""
