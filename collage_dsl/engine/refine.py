@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
 from collage_dsl.backends.tvm import Tvm, machine_target
 from collage_dsl.cost import Cost, Infeasible
+from collage_dsl.cost.strict import Strict
 from collage_dsl.engine.lock import model_hash
 from collage_dsl.engine.locked import LockedKernel
 from collage_dsl.engine.planning import Space
@@ -90,11 +91,7 @@ class Refining:
     number: int = 0
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Run(_Strict):
+class _Run(Strict):
     """A plan, by the numbers of its kernels: how long it takes, or why it cannot run."""
 
     kernels: list[Annotated[int, Field(ge=0)]]
@@ -102,7 +99,7 @@ class _Run(_Strict):
     reason: str = ""
 
 
-class State(_Strict):
+class State(Strict):
     """
     The plans that were run, and what they took, as a multiple of what the first one took.
     `made_for` is a hash of the model, targets, versions and the processor.
