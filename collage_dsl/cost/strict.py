@@ -6,4 +6,4 @@ from pydantic import BaseModel, ConfigDict
 class Strict(BaseModel):
     """A document that does not change; a field with another name is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
