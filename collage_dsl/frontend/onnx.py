@@ -25,8 +25,9 @@ from collage_dsl.frontend.errors import (
     is_defect,
     sentence,
 )
-from collage_dsl.frontend.from_relax import from_relax, onnx_call
+from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.frontend.onnx_affine import Affine, Linear
+from collage_dsl.frontend.onnx_calls import onnx_call
 from collage_dsl.frontend.onnx_check import array_of_sparse, array_of_tensor, problem_of
 from collage_dsl.frontend.onnx_constants import (
     array_of_constant,
