@@ -20,7 +20,7 @@ from collage_dsl.graph import (
     members,
 )
 from collage_dsl.search import Plan, PlannedKernel
-from collage_dsl.search.plan import CyclicPlanError, in_execution_order
+from collage_dsl.search.execution_order import CyclicPlanError, in_execution_order
 
 
 class LockError(Exception):

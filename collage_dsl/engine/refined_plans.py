@@ -16,7 +16,7 @@ from collage_dsl.reading import first_fault, text_of
 from collage_dsl.rules import FusionSpec
 from collage_dsl.scratch import replacement
 from collage_dsl.search import Genome, PlannedKernel, Problem, Times
-from collage_dsl.search.plan import CyclicPlanError, in_execution_order
+from collage_dsl.search.execution_order import CyclicPlanError, in_execution_order
 
 _MOST_BYTES = 1 << 26
 """The longest state that is read."""
