@@ -14,7 +14,7 @@ from collage_dsl.frontend.dataflow import Dataflow
 from collage_dsl.frontend.devices import device_of
 from collage_dsl.frontend.dims import dim_of
 from collage_dsl.frontend.errors import UnsupportedRelax
-from collage_dsl.frontend.onnx_calls import is_onnx, onnx_node
+from collage_dsl.frontend.onnx_in_relax import is_onnx, onnx_node
 from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, type_of
 from collage_dsl.graph import Form, Graph, Kind, Node, OpaqueType, TupleType, Type
 from collage_dsl.graph.operators import (
