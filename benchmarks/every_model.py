@@ -35,10 +35,10 @@ from collage_dsl.cli.targets import load_targets
 from collage_dsl.engine.covering import coverage
 from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.verified import verified
+from collage_dsl.exact_products.saturation import without_saturation
 from collage_dsl.frontend.onnx_model import inputs_of
 from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.difference import TOLERANCE, relative_error, tolerance
-from collage_dsl.saturation import without_saturation
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array]

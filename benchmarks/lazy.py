@@ -36,7 +36,7 @@ from collage_dsl.measuring.key import context_of, kernel_key
 from collage_dsl.realization.place import kernel_view
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import LowerBound, Plan, Problem, regrets, search
-from collage_dsl.search.plan import SECOND
+from collage_dsl.search.problem import SECOND
 
 TARGETS = ("native", "onnxruntime")
 HEAD = (

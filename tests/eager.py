@@ -5,7 +5,7 @@ from itertools import count
 
 from collage_dsl.graph import CandidateKernel, OpSet, first
 from collage_dsl.search import Plan, Problem
-from collage_dsl.search.plan import is_acyclic
+from collage_dsl.search.execution_order import is_acyclic
 
 
 def eager(problem: Problem) -> Plan:

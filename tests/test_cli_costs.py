@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 from collage_dsl.cost import Context, CostStore, Infeasible, Measurement, Refusal, Spread
-from collage_dsl.measuring.timing import cpu_name
+from collage_dsl.measuring.processor import cpu_name
 from tests.commands import Done, assert_one_message, said
 from tests.models import small_convolution
 

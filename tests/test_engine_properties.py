@@ -31,7 +31,7 @@ from collage_dsl.rules import (
     Vertical,
 )
 from collage_dsl.search import Plan, Problem, exhaustive
-from collage_dsl.search.plan import CyclicPlanError, in_execution_order
+from collage_dsl.search.execution_order import CyclicPlanError, in_execution_order
 from tests.cases import cases
 from tests.graphs import LIBRARY, NATIVE, candidate, mixed_graph
 from tests.slow_combine import is_possible

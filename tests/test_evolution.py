@@ -13,8 +13,8 @@ from collage_dsl.graph import CandidateKernel, members
 from collage_dsl.search import NoPlanError, Plan, Problem, auto
 from collage_dsl.search.breeding import Breeding, Genome, groups
 from collage_dsl.search.evolution import Times, fittest, refine
+from collage_dsl.search.execution_order import in_execution_order
 from collage_dsl.search.exhaustive import covers
-from collage_dsl.search.plan import in_execution_order
 from tests.cases import cases
 from tests.graphs import LIBRARY, NATIVE, candidate, graph_of
 from tests.search_problems import again, random_problem

@@ -12,11 +12,11 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
 import collage_dsl as collage
+from collage_dsl.exact_products import exact
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.to_relax import to_relax
 from collage_dsl.graph import Form, Graph, TensorType, members
 from collage_dsl.realization.lower import build
-from collage_dsl.saturation import exact
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

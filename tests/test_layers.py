@@ -34,15 +34,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "builder": {"argument_types", "engine", "language", "rules", "graph"},
     "cost": {"caches", "declared", "graph", "reading", "scratch", "yaml_texts"},
     "search": {"declared", "graph", "cost", "memory"},
-    "saturation": {"offline"},
-    "frontend": {"argument_types", "graph", "offline", "reading", "saturation"},
-    "backends": {"caches", "declared", "graph", "offline", "saturation", "scratch"},
+    "onnx_nodes": set(),
+    "exact_products": {"offline", "onnx_nodes"},
+    "frontend": {"argument_types", "exact_products", "graph", "offline", "onnx_nodes", "reading"},
+    "backends": {
+        *{"caches", "declared", "exact_products", "graph", "offline", "onnx_nodes", "scratch"},
+    },
     "targets": {
         *{"graph", "rules", "language", "backends", "frontend", "resources", "diagnostics"},
     },
     "realization": {
-        *{"argument_types", "graph", "backends", "frontend", "offline", "reading", "saturation"},
-        "scratch",
+        *{"argument_types", "graph", "backends", "exact_products", "frontend", "offline"},
+        *{"reading", "scratch"},
     },
     # What is measured is what `realization` makes.
     "measuring": {"graph", "cost", "backends", "frontend", "realization"},
@@ -70,7 +73,9 @@ MAY_USE = {
     "pathspec": {"cli"},
     "tvm": {"frontend", "backends", "targets", "realization", "measuring"},
     "tvm_ffi": {"frontend", "backends", "targets", "realization", "measuring"},
-    "onnx": {"frontend", "backends", "language", "realization", "saturation"},
+    "onnx": {
+        *{"frontend", "backends", "language", "realization", "exact_products", "onnx_nodes"},
+    },
     "onnxruntime": {"offline"},
     "scipy": {"search"},
     "pygls": {"lsp"},

@@ -8,7 +8,7 @@ import pytest
 from collage_dsl.cost import Cost, Infeasible
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain, members
 from collage_dsl.search.partial import LEFT_ALONE, as_far_as_possible, without_left_alone
-from collage_dsl.search.plan import Problem
+from collage_dsl.search.problem import Problem
 from tests.random_relax import relax_graph
 
 T = Toolchain("t")

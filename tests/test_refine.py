@@ -18,7 +18,8 @@ from collage_dsl.engine.durations import seconds_of
 from collage_dsl.engine.planning import Space
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.race import Contender, Series, document
-from collage_dsl.engine.refine import Refiner, RefineWarning, Refining
+from collage_dsl.engine.refine import Refiner, Refining
+from collage_dsl.engine.refined_plans import RefineWarning
 from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.steps import MIXED, searched
 from collage_dsl.frontend.onnx import from_onnx

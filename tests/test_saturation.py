@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import collage_dsl as collage
-from collage_dsl import saturation
 from collage_dsl.backends.onnxruntime import OnnxRuntime
+from collage_dsl.exact_products import exact, saturation
 from collage_dsl.frontend.reference import reference_session
 from collage_dsl.graph import CandidateKernel, SubGraph, Toolchain
 from collage_dsl.realization.executable import ModelExecutable
@@ -131,7 +131,7 @@ def test_models_without_such_products_stay_as_they_are() -> None:
     values = values_of("MatMulInteger", "uu")
     model = model_of("MatMulInteger", values, "a")
 
-    assert saturation.exact(model) is model
+    assert exact(model) is model
 
 
 def weights_of_bits() -> Mapping[str, onnx.ModelProto]:

@@ -11,7 +11,7 @@ from collage_dsl.engine.steps import choose, propose
 from collage_dsl.graph import CandidateKernel, SubGraph
 from collage_dsl.rules import TVM_DEFAULT, CombineByPrimitives, FusionSpec, Limits, OpCallByKind
 from collage_dsl.search import NoPlanError, Plan, Problem, coalesce, dijkstra, exhaustive
-from collage_dsl.search.plan import is_acyclic
+from collage_dsl.search.execution_order import is_acyclic
 from tests.graphs import LIBRARY, NATIVE, candidate, graph_of, random_graph
 
 CHAIN = graph_of({"a": ["x"], "b": ["a"], "c": ["b"]}, ["c"])

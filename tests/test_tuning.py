@@ -24,7 +24,8 @@ from collage_dsl.backends.schedule.tuned import place_of, tuned
 from collage_dsl.backends.tvm import Tvm, kernel_target
 from collage_dsl.cli.durations import Duration
 from collage_dsl.cost import Cost, CostStore, Infeasible, cheapest
-from collage_dsl.cost.records import Records, Trial
+from collage_dsl.cost.records import Records
+from collage_dsl.cost.trials import Trial
 from collage_dsl.engine.tune import Tuner, TuningOptions, kernel_at
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Record, SubGraph, Toolchain, Tuning

@@ -8,13 +8,8 @@ from pathlib import Path
 import pytest
 
 from collage_dsl.cost import Infeasible, StoreError, StoreWarning
-from collage_dsl.cost.records import (
-    Records,
-    Trial,
-    export_trials,
-    read_trials,
-    records_path,
-)
+from collage_dsl.cost.records import Records, read_trials, records_path
+from collage_dsl.cost.trials import Trial, export_trials
 from collage_dsl.graph.tuning import Place, Record
 
 PLACE = Place("0123456789abcdef", '{"kind": "llvm", "mcpu": "znver3"}', "0.27.0")

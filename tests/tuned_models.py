@@ -8,7 +8,8 @@ from tvm import s_tir
 from collage_dsl.backends.schedule.tuned import module_of, place_of
 from collage_dsl.backends.tvm import Tvm, kernel_target
 from collage_dsl.cost import Infeasible
-from collage_dsl.cost.records import Records, Trial
+from collage_dsl.cost.records import Records
+from collage_dsl.cost.trials import Trial
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Record, SubGraph, Toolchain
 from collage_dsl.measuring.recorded import label_of

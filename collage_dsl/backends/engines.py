@@ -134,7 +134,7 @@ def _session(model: bytes, settings: Any, left_out: Sequence[str] = ()) -> Any:
         disabled_optimizers=list(left_out),
     )
     if any(op in model for op in _INEXACT):
-        from collage_dsl.saturation import exact_in  # imports onnx
+        from collage_dsl.exact_products import exact_in  # imports onnx
 
         model = exact_in(model)
     settings.add_session_config_entry(_EXACT, "1")

@@ -10,11 +10,11 @@ import onnx
 from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.engines import pack
 from collage_dsl.backends.onnx_writer import OPSET, Unsupported, outline, to_onnx
-from collage_dsl.backends.onnx_writer.kept import nodes_within
 from collage_dsl.backends.runtime.build import kernel_library, make_module
 from collage_dsl.graph import Form, Graph, Option, tensors
 from collage_dsl.graph.sizes import UNKNOWN, follows
 from collage_dsl.offline import onnxruntime, onnxruntime_pybind11_state
+from collage_dsl.onnx_nodes import nodes_within
 
 _WRITER = 2
 """The version of the models that we write; costs of another version are not reused."""
@@ -72,7 +72,7 @@ def _never_changed(model: onnx.ModelProto) -> set[str]:
     an operator, it transposes the other operand, if that is constant, under the same name.
     """
     uses = {tensor.name: True for tensor in model.graph.initializer}
-    for node in (inner for each in model.graph.node for inner in nodes_within(each)):
+    for node in nodes_within(model.graph.node):
         for place, name in enumerate(node.input):
             if name in uses:
                 uses[name] &= _WEIGHTS.get(node.op_type) == place
@@ -86,7 +86,7 @@ def _left_out(model: onnx.ModelProto, graph: Graph) -> list[str]:
     product does so after a later pass, if it moves a cast, which onnxruntime itself puts before
     each product of float16, past a transposition of the first axis (microsoft/onnxruntime#28392).
     """
-    nodes = [inner for each in model.graph.node for inner in nodes_within(each)]
+    nodes = list(nodes_within(model.graph.node))
     types = {type_.dtype for node in graph.nodes for type_ in tensors(node.type)}
     has_cast = any(n.op_type == "Cast" for n in nodes) or not types.isdisjoint(_CAST)
     has_product = any(n.op_type.endswith("MatMul") for n in nodes)

@@ -25,7 +25,7 @@ from collage_dsl.cost.measurement import CODE, OWN, text_of_date
 from collage_dsl.cost.spread import Spread
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.measuring.machine import is_here
-from collage_dsl.measuring.timing import cpu_name
+from collage_dsl.measuring.processor import cpu_name
 from collage_dsl.printable import json_text
 from collage_dsl.report.text import seconds, table
 from collage_dsl.scratch import replacement

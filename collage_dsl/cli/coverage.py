@@ -12,11 +12,10 @@ from collage_dsl.cli.targets import load_targets
 from collage_dsl.cost import check_sources
 from collage_dsl.cost.sources import MEASURED
 from collage_dsl.cost.store import default_store_path
-from collage_dsl.engine.covering import (
-    Coverage,
+from collage_dsl.engine.covering import Coverage, coverage
+from collage_dsl.engine.known_time import (
     KnownTime,
     UnknownTimeError,
-    coverage,
     measured_time,
     priced_time,
 )

@@ -14,7 +14,7 @@ from collage_dsl.report.text import seconds
 from collage_dsl.search import NoReporter, Problem
 
 if TYPE_CHECKING:
-    from collage_dsl.cost.records import Trial
+    from collage_dsl.cost.trials import Trial
     from collage_dsl.measuring.counts import Counts
 
 _STEPS = {

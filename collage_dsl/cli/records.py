@@ -6,7 +6,8 @@ from pathlib import Path
 from collage_dsl.cli.answer import answer
 from collage_dsl.cli.failure import existing, writing
 from collage_dsl.cli.output import show
-from collage_dsl.cost.records import Records, export_trials, read_trials, records_path
+from collage_dsl.cost.records import Records, read_trials, records_path
+from collage_dsl.cost.trials import export_trials
 from collage_dsl.printable import printable
 from collage_dsl.report.tuning import records_document, records_text
 

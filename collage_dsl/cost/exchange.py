@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from collage_dsl.cost.cost import Infeasible, Refusal
 from collage_dsl.cost.database import ExchangeError, StoreError
@@ -14,6 +14,7 @@ from collage_dsl.cost.expiry import expiry
 from collage_dsl.cost.measurement import Context, Measurement, date_of, is_object
 from collage_dsl.cost.spread import Spread
 from collage_dsl.cost.store import CostStore
+from collage_dsl.cost.strict import Strict
 from collage_dsl.reading import cause_of, first_fault, text_of
 
 _MOST_BYTES = 1 << 30
@@ -40,11 +41,7 @@ _Object = Annotated[str, AfterValidator(_object)]
 _Date = Annotated[str, Field(pattern=_TIME), AfterValidator(_date)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ContextDocument(_Strict):
+class ContextDocument(Strict):
     """What costs depend on besides the kernel; `key` is a hash of it all."""
 
     key: str = Field(min_length=1)
@@ -55,7 +52,7 @@ class ContextDocument(_Strict):
     timed: _Object = ""
 
 
-class SpreadDocument(_Strict):
+class SpreadDocument(Strict):
     """
     How exactly a cost is known: it is between `low` and `high` seconds, as `count` times say by a
     `method`, at this `speed` of the machine, as a part of its usual speed.
@@ -74,7 +71,7 @@ class SpreadDocument(_Strict):
         return self
 
 
-class CostDocument(_Strict):
+class CostDocument(Strict):
     """
     One cost: `seconds`, or the `reason` why the kernel cannot run, and its `kind`. One that may
     pass is tried again at the time `retried`. Times are in UTC.
@@ -99,7 +96,7 @@ class CostDocument(_Strict):
         return self
 
 
-class CostsDocument(_Strict):
+class CostsDocument(Strict):
     """The costs of a store, or some of them."""
 
     version: Literal[1] = 1

@@ -1,21 +1,18 @@
 """Keep what tuning has tried on disk: each schedule, and how long the kernel took with it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ValidationError
 
-from collage_dsl.cost.cost import Cost, Infeasible
 from collage_dsl.cost.damage import Damaged
 from collage_dsl.cost.database import DamagedStoreError, Database, ExchangeError, Kind, StoreError
 from collage_dsl.cost.store import default_store_path
-from collage_dsl.graph.tuning import Place, Record
+from collage_dsl.cost.trials import Trial, TrialsDocument, columns_of, trial_of
+from collage_dsl.graph.tuning import Place
 from collage_dsl.reading import cause_of, first_fault, text_of
-from collage_dsl.scratch import replacement
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS trial (
@@ -36,20 +33,6 @@ _COLUMNS = "function, target, tvm, trace, label, machine, seconds, reason, tried
 _AT = "function = ? AND target = ? AND tvm = ?"
 _MOST_BYTES = 1 << 30
 """The longest exported file that is read, for some hundred thousand trials."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """
-    A schedule that was tried for a function: what the kernel took with it, or why it cannot be
-    used. `label` names the operators of the kernel, and `machine` the processor that timed it.
-    """
-
-    record: Record
-    label: str
-    machine: str
-    cost: Cost
-    tried_at: str = field(default="", compare=False)
 
 
 class Records(Database):
@@ -79,7 +62,7 @@ class Records(Database):
         return added
 
     def _put(self, trial: Trial) -> bool:
-        values = _columns(trial)
+        values = columns_of(trial)
         known = self._run(f"SELECT seconds FROM trial WHERE {_AT} AND trace = ?", values[:4])
         seconds = values[6]
         if known and (seconds is None or _order(known[0][0]) <= _order(seconds)):
@@ -117,7 +100,7 @@ class Records(Database):
         return self._safely(lambda: [self._trial(row) for row in self._run(statement, values)])
 
     def _trial(self, row: Sequence[object]) -> Trial:
-        found = _trial(row)
+        found = trial_of(row)
         if found is None:
             raise self._wrong(DamagedStoreError, "a row is no trial")
         return found
@@ -126,7 +109,7 @@ class Records(Database):
         self._run(_SCHEMA)
 
     def _copy(self, old: Damaged, path: Path) -> None:
-        trials = map(_trial, old.rows("trial", _COLUMNS, key=4))
+        trials = map(trial_of, old.rows("trial", _COLUMNS, key=4))
         with Records(path, repairs=False) as records:
             records.add(filter(None, trials))
 
@@ -147,81 +130,6 @@ def _values(place: Place) -> tuple[str, str, str]:
 
 def _order(seconds: object) -> float:
     return seconds if isinstance(seconds, float) else inf
-
-
-def _columns(trial: Trial) -> tuple[object, ...]:
-    cost = trial.cost
-    return (
-        *_values(trial.record.place),
-        trial.record.trace,
-        trial.label,
-        trial.machine,
-        None if isinstance(cost, Infeasible) else cost,
-        cost.reason if isinstance(cost, Infeasible) else None,
-        trial.tried_at or datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"),
-    )
-
-
-def _trial(row: Sequence[object]) -> Trial | None:
-    """The trial with these columns; None if they are not one."""
-    try:
-        return TrialDocument.of_columns(row).trial()
-    except ValidationError:
-        return None
-
-
-# Records as a file that people send to each other.
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class TrialDocument(_Strict):
-    """One trial: `seconds`, or the `reason` why the schedule cannot be used. Times are in UTC."""
-
-    function: str = Field(pattern="^[0-9a-f]{16}$")
-    target: str
-    tvm: str
-    trace: str
-    label: str
-    machine: str
-    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-    reason: str | None = None
-    tried_at: str = Field(pattern=r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
-
-    @model_validator(mode="after")
-    def _one_of_two(self) -> Self:
-        if (self.seconds is None) == (self.reason is None):
-            raise ValueError("a trial has either `seconds` or a `reason`")
-        return self
-
-    @classmethod
-    def of(cls, trial: Trial) -> Self:
-        return cls.of_columns(_columns(trial))
-
-    @classmethod
-    def of_columns(cls, columns: Sequence[object]) -> Self:
-        return cls.model_validate(dict(zip(cls.model_fields, columns, strict=True)))
-
-    def trial(self) -> Trial:
-        place = Place(self.function, self.target, self.tvm)
-        cost = Infeasible(self.reason or "") if self.seconds is None else self.seconds
-        return Trial(Record(place, self.trace), self.label, self.machine, cost, self.tried_at)
-
-
-class TrialsDocument(_Strict):
-    """The trials of a file of records, or some of them."""
-
-    version: Literal[1] = 1
-    trials: list[TrialDocument]
-
-
-def export_trials(trials: Iterable[Trial], path: Path) -> None:
-    """Write trials as JSON, one in a line."""
-    lines = (TrialDocument.of(each).model_dump_json(exclude_none=True) for each in trials)
-    with replacement(path) as new:
-        new.write_text('{"version": 1, "trials": [\n' + ",\n".join(lines) + "\n]}\n", "utf-8")
 
 
 def read_trials(path: Path) -> Iterator[Trial]:

@@ -6,9 +6,10 @@ from math import nan
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from collage_dsl.cost.cost import Cost, Infeasible
+from collage_dsl.cost.strict import Strict
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.reading import cause_of, first_fault, text_of
 from collage_dsl.yaml_texts import yaml_of
@@ -21,7 +22,7 @@ class TableError(Exception):
 _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class TargetCosts(BaseModel):
+class TargetCosts(Strict):
     """
     The costs of one target, in seconds.
 
@@ -29,8 +30,6 @@ class TargetCosts(BaseModel):
     (k from 0, in graph order). Each kernel costs `launch` in addition. `ops` maps globs of
     operator names to prices; the first glob that matches counts.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     ops: dict[str, _Seconds] = Field(min_length=1)
     discount: float = Field(default=0.9, ge=0, le=1)

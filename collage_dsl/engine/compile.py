@@ -24,7 +24,6 @@ from collage_dsl.engine.steps import is_of_all_targets, solver
 from collage_dsl.engine.tune import TuningOptions, Watch
 from collage_dsl.engine.verified import drawn, verified
 from collage_dsl.frontend.onnx_model import Shapes
-from collage_dsl.graph import Toolchain
 from collage_dsl.measuring.counts import Counts
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.realization.executable import ModelExecutable
@@ -204,31 +203,26 @@ def compile_model(
     watch("import", Counts())
     parts = parts_of(model, shapes, sizes or {}, inputs)
     parts = [drawn(model, part) for part in parts]  # Refuses what could not be verified at the end.
-    home = specs[0].target
     if lock is not None:
         with building_from_lock():
-            kept = lock.plans_for(parts, specs, backend_of)
-            found = [
-                _Raced(part, Planned({by: plan}, Counts(), {}), Contender(by, plan, None), ())
-                for part, (by, plan) in zip(parts, kept, strict=True)
-            ]
-            return _built(model, name, found, specs, home, backend_of, backends, watch, lock)
+            found = _frozen(lock, parts, specs, backend_of)
+            return _built(model, name, found, specs, backend_of, backends, watch, lock)
     planner = Planner(
-        specs,
-        backend_of,
-        backends,
-        cost,
-        copies,
-        store,
-        timeout,
-        None if memory is None else int(memory),
-        allow_extern,
-        strategy,
-        watch,
-        reporter,
-        TuningOptions(records, budget=tuning_budget, watch=tried),
-        plans,
-        Elsewhere(tracker, key, scheduler, executor, is_raced=True),
+        specs=specs,
+        backend_of=backend_of,
+        backends=backends,
+        cost=cost,
+        copies=copies,
+        store=store,
+        timeout=timeout,
+        memory=None if memory is None else int(memory),
+        allow_extern=allow_extern,
+        strategy=strategy,
+        watch=watch,
+        reporter=reporter,
+        tuning=TuningOptions(records, budget=tuning_budget, watch=tried),
+        count=plans,
+        elsewhere=Elsewhere(tracker, key, scheduler, executor, is_raced=True),
     )
     refining = refine and Refining(
         refine,
@@ -239,22 +233,11 @@ def compile_model(
     )
     raced = []
     for part in parts:
-        with planner.planned(part) as planned:
-            watch("build", planned.counts)
-            contenders = list(contenders_of(part, planned.plans, home, backend_of, backends))
-            watch("race", planned.counts)
-            winner, documents = race(part, contenders, specs, race_seconds)
-            del contenders  # They hold the weights of the model.
-            report = None
-            if refining and planned.space:
-                watch("refine", planned.counts)
-                refiner = Refiner(part, planned.space, specs, backend_of, backends, refining)
-                winner, more, report = refiner.refined(winner, documents)
-                documents += more
+        result = _raced(planner, part, race_seconds, refining)
         if len(parts) > 1:  # Those of all sizes are built together, once all are known.
-            winner = replace(winner, executable=None)
-        raced.append(_Raced(part, planned, winner, documents, report))
-    return _built(model, name, raced, specs, home, backend_of, backends, watch)
+            result = replace(result, winner=replace(result.winner, executable=None))
+        raced.append(result)
+    return _built(model, name, raced, specs, backend_of, backends, watch)
 
 
 def _check_options(
@@ -269,12 +252,41 @@ def _check_options(
         raise ValueError(f"`race_seconds` are above 0, and finite, not {race_seconds}")
 
 
+def _frozen(
+    lock: Lock, parts: Sequence[Part], specs: Sequence[FusionSpec], backend_of: BackendOf
+) -> list["_Raced"]:
+    """The plans of a lock for the parts of a model, as winners of a race that nobody ran."""
+    kept = lock.plans_for(parts, specs, backend_of)
+    return [
+        _Raced(part, Planned({by: plan}, Counts(), {}), Contender(by, plan, None), ())
+        for part, (by, plan) in zip(parts, kept, strict=True)
+    ]
+
+
+def _raced(planner: Planner, part: Part, seconds: float, refining: Refining | None) -> "_Raced":
+    """Build and race the plans for a part of a model, and refine the winner if that is wanted."""
+    specs, backend_of, backends = planner.specs, planner.backend_of, planner.backends
+    with planner.planned(part) as planned:
+        planner.watch("build", planned.counts)
+        plans = contenders_of(part, planned.plans, specs[0].target, backend_of, backends)
+        contenders = list(plans)
+        planner.watch("race", planned.counts)
+        winner, documents = race(part, contenders, specs, seconds)
+        del contenders  # They hold the weights of the model.
+        report = None
+        if refining and planned.space:
+            planner.watch("refine", planned.counts)
+            refiner = Refiner(part, planned.space, specs, backend_of, backends, refining)
+            winner, more, report = refiner.refined(winner, documents)
+            documents += more
+    return _Raced(part, planned, winner, documents, report)
+
+
 def _built(
     model: Any,
     name: str,
     raced: Sequence["_Raced"],
     specs: Sequence[FusionSpec],
-    home: Toolchain,
     backend_of: BackendOf,
     backends: Sequence[Backend],
     watch: Callable[[str, Counts], None],
@@ -286,7 +298,7 @@ def _built(
     if executable is None:
         watch("build", counts)
         plans = [(each.part, each.plan) for each in raced]
-        executable, calls = built(plans, home, backend_of, backends)
+        executable, calls = built(plans, specs[0].target, backend_of, backends)
     watch("verify", counts)
     races = [
         each.document(name, verified(model, each.part, entry, called))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from math import nan
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from collage_dsl.backends.registry import Absent, BackendOf, known
 from collage_dsl.cost import (
@@ -25,6 +25,10 @@ from collage_dsl.engine.ties import Settle, Ways
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.graph.sizes import Sizes, with_sizes
 from collage_dsl.search import LowerBound, Plan
+
+if TYPE_CHECKING:
+    from collage_dsl.measuring.cost import MeasuredCost
+    from collage_dsl.measuring.executors import Fleet
 
 Priced = tuple[Cost, Provenance | None]
 """A cost, and where it came from."""
@@ -48,11 +52,11 @@ class Pricing:
     is_built: bool = False
     prepare: Callable[[], None] = lambda: None
     """Is called before a cost is measured; raises what forbids it."""
-    fleet: Callable[[], AbstractContextManager[Any]] = nullcontext
+    fleet: Callable[[], "AbstractContextManager[Fleet | None]"] = nullcontext
     """Opens the `Fleet` that builds and times kernels; None where all is done here."""
     _measures: bool = False
-    _opened: dict[Path, Any] = field(default_factory=dict)
-    _fleets: list[Any] = field(default_factory=list)
+    _opened: "dict[Path, MeasuredCost]" = field(default_factory=dict)
+    _fleets: "list[Fleet | None]" = field(default_factory=list)
 
     def sources(self, given: CostSources) -> Sources:
         """The sources that are given; see `Sources.of`."""
@@ -64,7 +68,7 @@ class Pricing:
         """Measured costs on this machine. Each kernel is measured once, and its cost is kept."""
         self._measures = True
 
-        def measuring() -> Any:
+        def measuring() -> "MeasuredCost":
             self.prepare()
             return self.measuring()
 
@@ -100,7 +104,7 @@ class Pricing:
         sized = (replace(each, cost=self._at_sizes(each.cost)) for each in found)
         return tuple(sized if self.is_built else map(self._checked, sized))
 
-    def measuring(self, path: Path | None = None) -> Any:
+    def measuring(self, path: Path | None = None) -> "MeasuredCost":
         """The `MeasuredCost` with a store, which is opened once."""
         from collage_dsl.measuring.cost import MeasuredCost  # needs TVM
 
@@ -114,21 +118,21 @@ class Pricing:
             self._opened[path] = self.stack.enter_context(cost)
         return self._opened[path]
 
-    def _opened_fleet(self) -> Any:
+    def _opened_fleet(self) -> "Fleet | None":
         if not self._fleets:
             self._fleets.append(self.stack.enter_context(self.fleet()))
         return self._fleets[0]
 
     def _machine(self) -> tuple[str, int]:
         """The name of the machine that kernels run on, and the bytes of its last-level cache."""
-        from collage_dsl.measuring.timing import cpu_name, last_level_cache_bytes
+        from collage_dsl.measuring.processor import cpu_name, last_level_cache_bytes
 
         if fleet := self._opened_fleet():
             return fleet.machine.name, fleet.machine.cache
         return cpu_name(), last_level_cache_bytes()
 
     @property
-    def used(self) -> Any:
+    def used(self) -> "MeasuredCost | None":
         """The `MeasuredCost` with the store, if it was asked for; else None."""
         return self._opened.get(self.store)
 

@@ -19,8 +19,9 @@ from pydantic import Field, ValidationError
 
 from collage_dsl.backends.registry import BackendOf
 from collage_dsl.backends.tvm import Tvm, machine_target
+from collage_dsl.cost.strict import Strict
 from collage_dsl.engine.costs import Priced
-from collage_dsl.engine.locked import LockedCost, LockedKernel, LockedPlan, LockError, Strict
+from collage_dsl.engine.locked import LockedCost, LockedKernel, LockedPlan, LockError
 from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.steps import is_of_all_targets
 from collage_dsl.graph import CandidateKernel, Form, Graph, Node

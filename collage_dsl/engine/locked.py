@@ -5,9 +5,10 @@ from dataclasses import asdict, replace
 from math import nan
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from collage_dsl.cost import Cost, Infeasible, Provenance, Source, Sources
+from collage_dsl.cost.strict import Strict
 from collage_dsl.engine.costs import Priced
 from collage_dsl.graph import (
     CandidateKernel,
@@ -19,15 +20,11 @@ from collage_dsl.graph import (
     members,
 )
 from collage_dsl.search import Plan, PlannedKernel
-from collage_dsl.search.plan import CyclicPlanError, in_execution_order
+from collage_dsl.search.execution_order import CyclicPlanError, in_execution_order
 
 
 class LockError(Exception):
     """A lock is not for this model, these targets or this machine, or is no lock."""
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class LockedComposite(Strict):
@@ -35,8 +32,8 @@ class LockedComposite(Strict):
 
     label: str
     nodes: list[str]
-    constants: list[str] = []
-    parts: list["LockedComposite"] = []
+    constants: list[str] = Field(default_factory=list)
+    parts: list["LockedComposite"] = Field(default_factory=list)
 
     @classmethod
     def of(cls, graph: Graph, composite: Composite) -> Self:
@@ -62,9 +59,9 @@ class LockedKernel(Strict):
 
     target: str
     nodes: list[str]
-    constants: list[str] = []
-    composites: list[LockedComposite] = []
-    variants: list[str] = []
+    constants: list[str] = Field(default_factory=list)
+    composites: list[LockedComposite] = Field(default_factory=list)
+    variants: list[str] = Field(default_factory=list)
     record: str = ""
     cost: float = Field(ge=0, allow_inf_nan=False)
     copies: float = Field(default=0, ge=0, allow_inf_nan=False)
@@ -108,7 +105,7 @@ class LockedCost(Strict):
 
     target: str
     nodes: list[str]
-    labels: list[str] = []
+    labels: list[str] = Field(default_factory=list)
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     reason: str | None = None
     source: str = ""
@@ -142,7 +139,7 @@ class LockedPlan(Strict):
     chosen: str
     is_copying: bool = Field(description="whether kernels are on several devices")
     kernels: list[LockedKernel]
-    costs: list[LockedCost] = []
+    costs: list[LockedCost] = Field(default_factory=list)
 
     def plan(self, graph: Graph, targets: Mapping[str, Toolchain], home: Toolchain) -> Plan:
         """This plan of `graph`, which is checked. Raises `LockError` if it cannot be one."""

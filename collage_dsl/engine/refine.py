@@ -1,27 +1,20 @@
-"""
-Continue from the winner of the race: build and run more plans, and keep one that is faster. The
-plans that were run are kept in a file, so that a second refinement continues from there.
-"""
+"""Continue from the winner of the race: build and run more plans, and keep one that is faster."""
 
 import hashlib
 import json
 import time
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
 from collage_dsl.backends.tvm import Tvm, machine_target
 from collage_dsl.cost import Cost, Infeasible
 from collage_dsl.engine.lock import model_hash
-from collage_dsl.engine.locked import LockedKernel
 from collage_dsl.engine.planning import Space
 from collage_dsl.engine.race import (
     Contender,
@@ -32,35 +25,29 @@ from collage_dsl.engine.race import (
     latency,
     margin_of,
 )
+from collage_dsl.engine.refined_plans import read_state, write_state
 from collage_dsl.engine.sizes import Array, Part
 from collage_dsl.engine.steps import REFINED
-from collage_dsl.graph import CandidateKernel, Graph, Toolchain
+from collage_dsl.graph import CandidateKernel
 from collage_dsl.language import to_text
-from collage_dsl.measuring.timing import cpu_name
-from collage_dsl.reading import first_fault, text_of
+from collage_dsl.measuring.processor import cpu_name
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.partition import KernelCall
 from collage_dsl.report.documents import ContenderDocument, RefinementDocument
 from collage_dsl.rules import FusionSpec
-from collage_dsl.scratch import replacement
 from collage_dsl.search import (
     Breeding,
     Genome,
     Plan,
-    PlannedKernel,
     Problem,
     Refined,
     Times,
     refine,
 )
-from collage_dsl.search.plan import CyclicPlanError, in_execution_order
 
 Method = Literal["evolutionary"]
 """How plans are refined. There is one way."""
-
-_MOST_BYTES = 1 << 26
-"""The longest state that is read."""
 
 _GAIN = 0.01
 """
@@ -70,10 +57,6 @@ smaller difference.
 
 _FINAL = 4
 """The factor by which the final race is longer than another comparison."""
-
-
-class RefineWarning(UserWarning):
-    """The state of a refinement cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,30 +71,6 @@ class Refining:
     folder: Path
     seconds: float
     number: int = 0
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Run(_Strict):
-    """A plan, by the numbers of its kernels: how long it takes, or why it cannot run."""
-
-    kernels: list[Annotated[int, Field(ge=0)]]
-    time: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    reason: str = ""
-
-
-class State(_Strict):
-    """
-    The plans that were run, and what they took, as a multiple of what the first one took.
-    `made_for` is a hash of the model, targets, versions and the processor.
-    """
-
-    version: Literal[1] = 1
-    made_for: str
-    kernels: list[LockedKernel]
-    runs: list[_Run]
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,78 +238,3 @@ def _made_for(part: Part, specs: Sequence[FusionSpec], backend_of: BackendOf) ->
 def _hash_of(array: Array) -> str:
     content = f"{array.dtype} {array.shape} ".encode() + np.ascontiguousarray(array).tobytes()
     return hashlib.sha256(content).hexdigest()
-
-
-def write_state(path: Path, made_for: str, times: Times) -> None:
-    """Keep what plans take; the file has its old or its new content at any moment."""
-    numbers: dict[CandidateKernel, int] = {}
-    for genome in times:
-        for kernel in genome:
-            numbers.setdefault(kernel, len(numbers))
-    runs = [
-        _Run(kernels=[numbers[kernel] for kernel in genome], reason=cost.reason)
-        if isinstance(cost, Infeasible)
-        else _Run(kernels=[numbers[kernel] for kernel in genome], time=cost)
-        for genome, cost in times.items()
-    ]
-    kernels = [LockedKernel.of(PlannedKernel(kernel, 0.0)) for kernel in numbers]
-    state = State(made_for=made_for, kernels=kernels, runs=runs)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacement(path) as new:
-        new.write_text(state.model_dump_json(exclude_defaults=True), "utf-8")
-
-
-def read_state(
-    path: Path, made_for: str, problem: Problem, specs: Sequence[FusionSpec]
-) -> dict[Genome, Cost]:
-    """The plans that were run before. A damaged file is renamed, with a warning."""
-    try:
-        state = State.model_validate_json(text_of(path, _MOST_BYTES))
-        if state.made_for != made_for:
-            raise ValueError("it is for another model, other targets or another machine")
-        return _times(state, problem, {spec.name: spec.target for spec in specs})
-    except FileNotFoundError:
-        return {}
-    except ValidationError as error:
-        fault = first_fault(error)
-    except (LookupError, ValueError, CyclicPlanError) as error:
-        fault = str(error)
-    now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    aside = path.with_name(f"{path.name}.damaged-{now}")
-    path.replace(aside)
-    said = f"the state of a refinement {path} cannot be used: {fault}"
-    warnings.warn(RefineWarning(f"{said}; it is now {aside.name}"), stacklevel=2)
-    return {}
-
-
-def _times(state: State, problem: Problem, targets: Mapping[str, Toolchain]) -> dict[Genome, Cost]:
-    """The times of the plans that were run, without plans with a kernel that is infeasible now."""
-    graph = problem.graph
-    known = {_said(LockedKernel.of(PlannedKernel(each, 0.0))): each for each in problem.priced}
-    kernels = [
-        known.get(_said(each)) or each.kernel(graph, targets).candidate for each in state.kernels
-    ]
-    found: dict[Genome, Cost] = {}
-    for run in state.runs:
-        genome = [kernels[number] for number in run.kernels]
-        _check(graph, genome)
-        if not any(isinstance(problem.cost(each), Infeasible) for each in genome):
-            time = Infeasible(run.reason) if run.time is None else run.time
-            found[in_execution_order(graph, genome)] = time
-    return found
-
-
-def _said(kernel: LockedKernel) -> str:
-    return kernel.model_dump_json(exclude={"cost"})
-
-
-def _check(graph: Graph, genome: Sequence[CandidateKernel]) -> None:
-    """Raise ValueError if these kernels do not cover each call once."""
-    covered = 0
-    for each in genome:
-        inside = each.sub_graph.inside
-        if inside & (covered | ~graph.computed):
-            raise ValueError("two kernels of a plan overlap, or a kernel has inputs inside")
-        covered |= inside
-    if graph.calls & ~covered:
-        raise ValueError("a plan does not cover the model")

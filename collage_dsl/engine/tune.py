@@ -10,7 +10,8 @@ from pathlib import Path
 
 from collage_dsl.backends.registry import BackendOf
 from collage_dsl.cost import Cost, Infeasible
-from collage_dsl.cost.records import Records, Trial, records_path
+from collage_dsl.cost.records import Records, records_path
+from collage_dsl.cost.trials import Trial
 from collage_dsl.graph import CandidateKernel, OpSet
 from collage_dsl.graph.tuning import Place
 from collage_dsl.measuring.cost import MeasuredCost

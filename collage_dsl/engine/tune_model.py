@@ -67,19 +67,19 @@ def tune_model(
     [part] = parts_of(model, shapes, {}, None)
     nodes = 0 if at is None else _nodes_at(part, at)
     planner = Planner(
-        specs,
-        backend_of,
-        backends,
-        cost,
-        None,
-        store,
-        timeout,
-        memory,
-        allow_extern,
-        strategy,
-        watch,
-        reporter,
-        how,
+        specs=specs,
+        backend_of=backend_of,
+        backends=backends,
+        cost=cost,
+        copies=None,
+        store=store,
+        timeout=timeout,
+        memory=memory,
+        allow_extern=allow_extern,
+        strategy=strategy,
+        watch=watch,
+        reporter=reporter,
+        tuning=how,
         elsewhere=elsewhere or Elsewhere(),
     )
     with planner.untuned(part) as planned:

@@ -9,7 +9,7 @@ from tvm import relax
 from collage_dsl.frontend.dataflow import Dataflow, is_value, values_in
 from collage_dsl.frontend.dims import UNKNOWN
 from collage_dsl.frontend.errors import UnsupportedRelax
-from collage_dsl.frontend.from_relax import Functions, Reader
+from collage_dsl.frontend.relax_reader import Functions, Reader
 from collage_dsl.frontend.types import type_of
 from collage_dsl.graph import Form, Graph, Node, OpaqueType, TensorType, TupleType, Type
 

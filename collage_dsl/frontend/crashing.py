@@ -1,12 +1,11 @@
 """Models that may end the process of onnxruntime."""
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import onnx
 
 from collage_dsl.frontend.onnx_model import load_structure
-from collage_dsl.frontend.onnx_scope import graphs_of
+from collage_dsl.onnx_nodes import nodes_within
 
 
 def may_crash(model: str | Path | onnx.ModelProto) -> bool:
@@ -16,17 +15,9 @@ def may_crash(model: str | Path | onnx.ModelProto) -> bool:
     """
     loaded = model if isinstance(model, onnx.ModelProto) else load_structure(Path(model))
     scopes = (loaded.graph, *loaded.functions)
-    return any(_scans_other_axis(node) for scope in scopes for node in _nodes(scope.node))
+    return any(_scans_other_axis(node) for scope in scopes for node in nodes_within(scope.node))
 
 
 def _scans_other_axis(node: onnx.NodeProto) -> bool:
     axes = (each.ints for each in node.attribute if each.name == "scan_input_axes")
     return node.op_type == "Scan" and any(map(any, axes))
-
-
-def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """`nodes`, and those of the graphs inside them."""
-    for node in nodes:
-        yield node
-        for graph in graphs_of(node):
-            yield from _nodes(graph.node)

@@ -25,7 +25,7 @@ from collage_dsl.frontend.errors import (
     is_defect,
     sentence,
 )
-from collage_dsl.frontend.from_relax import from_relax, onnx_call
+from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.frontend.onnx_affine import Affine, Linear
 from collage_dsl.frontend.onnx_check import array_of_sparse, array_of_tensor, problem_of
 from collage_dsl.frontend.onnx_constants import (
@@ -37,6 +37,7 @@ from collage_dsl.frontend.onnx_data import Data
 from collage_dsl.frontend.onnx_fold import can_fold, fold
 from collage_dsl.frontend.onnx_functions import body_of, of_standard
 from collage_dsl.frontend.onnx_fused import unfused
+from collage_dsl.frontend.onnx_in_relax import onnx_call
 from collage_dsl.frontend.onnx_limits import MICROSOFT, is_known, joins, limit, newer, takes_shapes
 from collage_dsl.frontend.onnx_loops import count_of, steps_of
 from collage_dsl.frontend.onnx_model import (

@@ -10,6 +10,7 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.onnx_nodes import nodes_within
 
 MOST_NODES = 1_000_000
 """The most nodes of a model, after its functions are inlined."""
@@ -71,17 +72,6 @@ def _check_call(node: onnx.NodeProto, function: onnx.FunctionProto | None) -> No
 
 def called(node: onnx.NodeProto) -> _Key:
     return node.domain, node.op_type, node.overload
-
-
-def nodes_within(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """The nodes, and those of the graphs in their attributes."""
-    pending = list(nodes)
-    while pending:
-        node = pending.pop()
-        yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                pending += graph.node
 
 
 def check_names(graph: onnx.GraphProto) -> None:

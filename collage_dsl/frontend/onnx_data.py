@@ -19,7 +19,8 @@ from onnx import external_data_helper
 
 from collage_dsl.frontend.arrays import Array, empty
 from collage_dsl.frontend.errors import FrontendError, UnreadableModelError
-from collage_dsl.frontend.onnx_check import array_of_tensor, check_size, nodes_within, np_dtype
+from collage_dsl.frontend.onnx_check import array_of_tensor, check_size, np_dtype
+from collage_dsl.onnx_nodes import graphs_of, nodes_within
 
 _LARGE = 1 << 16
 """Data of fewer bytes stay where they are."""
@@ -113,8 +114,8 @@ def _nested(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     for node in nodes_within(graph.node):
         for attribute in node.attribute:
             yield from (attribute.t, *attribute.tensors)
-            for inner in (attribute.g, *attribute.graphs):
-                yield from inner.initializer
+        for inner in graphs_of(node):
+            yield from inner.initializer
 
 
 def _unreadable(path: Path, error: Exception) -> UnreadableModelError:

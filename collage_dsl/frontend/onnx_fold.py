@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import FrontendError, WrongNodeError
 from collage_dsl.frontend.reference import REFUSALS, reference_session
+from collage_dsl.onnx_nodes import graphs_of
 
 # Random operators give a new value each time; patterns for quantized models need the last one.
 _NEVER_FOLDED = frozenset({
@@ -45,11 +46,7 @@ _SMALL = 64
 def can_fold(node: onnx.NodeProto) -> bool:
     """Whether the node computes a constant from constant inputs."""
     is_standard = node.domain in ("", "ai.onnx")
-    return is_standard and node.op_type not in _NEVER_FOLDED and not _has_graph(node)
-
-
-def _has_graph(node: onnx.NodeProto) -> bool:
-    return any(a.HasField("g") or a.graphs for a in node.attribute)
+    return is_standard and node.op_type not in _NEVER_FOLDED and not any(graphs_of(node))
 
 
 def fold(

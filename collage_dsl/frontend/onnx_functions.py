@@ -9,7 +9,8 @@ import onnx.shape_inference
 from collage_dsl.frontend.onnx_inlined import give_defaults
 from collage_dsl.frontend.onnx_limits import is_known
 from collage_dsl.frontend.onnx_opaque import Opaque
-from collage_dsl.frontend.onnx_scope import graphs_of, rename
+from collage_dsl.frontend.onnx_scope import rename
+from collage_dsl.onnx_nodes import graphs_of
 
 _MOST = 16
 """The most nodes of a body. For what takes more, a library has a better kernel than the sum."""

@@ -8,7 +8,7 @@ import onnx.shape_inference
 
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.onnx_check import called, check_functions, schema_of
-from collage_dsl.frontend.onnx_scope import graphs_of
+from collage_dsl.onnx_nodes import graphs_of
 
 
 def inlined(model: onnx.ModelProto) -> onnx.ModelProto:

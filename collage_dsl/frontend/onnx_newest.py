@@ -8,9 +8,9 @@ import onnx.shape_inference
 from onnx import helper
 
 from collage_dsl.frontend.errors import FrontendError
-from collage_dsl.frontend.onnx_check import nodes_within
 from collage_dsl.frontend.onnx_inlined import give_defaults, inlined
 from collage_dsl.frontend.onnx_upgrade import opset_of
+from collage_dsl.onnx_nodes import nodes_within
 
 NEWEST_IR = 13
 """The newest version of the file format that onnxruntime reads."""

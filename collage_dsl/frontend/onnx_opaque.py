@@ -13,12 +13,13 @@ from onnx import TypeProto, helper, numpy_helper
 
 from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import CannotConvertError, FrontendError
-from collage_dsl.frontend.onnx_check import nodes_within, schema_of
+from collage_dsl.frontend.onnx_check import schema_of
 from collage_dsl.frontend.onnx_ml_shapes import with_ml_shapes
 from collage_dsl.frontend.onnx_scope import names_read, renamed
 from collage_dsl.frontend.onnx_types import dtype_of, is_foreign, type_named
 from collage_dsl.frontend.reference import REFUSALS, reason_of, reference_session
 from collage_dsl.graph.onnx_node import OnnxNode
+from collage_dsl.onnx_nodes import nodes_within
 
 _SMALL = 64
 """The most elements of a constant that may be a shape, an axis, or a number of repetitions."""
@@ -112,7 +113,7 @@ def _model_of(
         [onnx.ValueInfoProto(name=name) for name in made.values()],
         [_tensor(array, names[name]) for name, array in inside.items()],
     )
-    domains = {each.domain for each in (kept, *nodes_within([kept]))} | {"", "ai.onnx"}
+    domains = {each.domain for each in nodes_within([kept])} | {"", "ai.onnx"}
     known = {domain: version for domain, version in header.opsets.items() if domain in domains}
     # onnxruntime takes nodes of a domain that a model does not import.
     versions = dict.fromkeys(domains - {"", "ai.onnx"}, 1) | known

@@ -4,19 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 import onnx
 
+from collage_dsl.onnx_nodes import graphs_of
+
 
 def names_read(node: onnx.NodeProto) -> Iterator[str]:
     """The values that a node takes, and those that graphs in its attributes take from outside."""
     yield from filter(None, node.input)
     for graph in graphs_of(node):
         yield from _captured(graph)
-
-
-def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def _captured(graph: onnx.GraphProto) -> Iterator[str]:

@@ -13,7 +13,6 @@ from tvm import relax, tirx
 from collage_dsl.frontend.arrays import Array, constant
 from collage_dsl.frontend.dims import Symbols, has_text
 from collage_dsl.frontend.errors import CannotConvertError, FrontendError, UnsupportedRelax
-from collage_dsl.frontend.from_relax import operator_of
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Linear, Pending
 from collage_dsl.frontend.onnx_site import Value, known_dims, static_dims
 from collage_dsl.frontend.onnx_sizes import Arithmetic, Sizes
@@ -24,6 +23,7 @@ from collage_dsl.frontend.onnx_types import (
     onnx_type,
     tensor_type,
 )
+from collage_dsl.frontend.relax_reader import operator_of
 from collage_dsl.frontend.types import relax_type, type_of
 from collage_dsl.graph import TensorType
 

@@ -8,13 +8,13 @@ from typing import Any
 import onnx
 from onnx import helper
 
+from collage_dsl.exact_products import exact
 from collage_dsl.frontend.errors import FrontendError, RefusedInputsError
 from collage_dsl.frontend.onnx_model import Shapes, load_structure
 from collage_dsl.frontend.onnx_newest import is_too_new, lowered
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
 from collage_dsl.offline import onnxruntime
 from collage_dsl.offline import onnxruntime_pybind11_state as refusals
-from collage_dsl.saturation import exact
 
 REFUSALS = (
     RefusedInputsError,

@@ -10,7 +10,7 @@ from collage_dsl.frontend.arrays import constant
 from collage_dsl.frontend.attributes import relax_attributes
 from collage_dsl.frontend.dataflow import Dataflow
 from collage_dsl.frontend.dims import Symbols, expr_of
-from collage_dsl.frontend.from_relax import onnx_call
+from collage_dsl.frontend.onnx_in_relax import onnx_call
 from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, relax_type
 from collage_dsl.graph import Form, Graph, Node, OpSet, Type, members
 from collage_dsl.graph.onnx_node import OnnxNode

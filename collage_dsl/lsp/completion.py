@@ -14,10 +14,11 @@ from collage_dsl.language.resolve.tuning import TUNES
 from collage_dsl.language.syntax import aliases
 from collage_dsl.language.syntax.grammar import spellings
 from collage_dsl.language.syntax.words import SETTINGS
+from collage_dsl.lsp.classes import operators_called
 from collage_dsl.lsp.context import Bracket, Context, context
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
-from collage_dsl.lsp.names import Definition, External, members
+from collage_dsl.lsp.names import Definition, External
 from collage_dsl.lsp.tables import sorts as table_sorts
 from collage_dsl.lsp.vocabulary import attribute_type, meaning, signature, words
 from collage_dsl.resources import folder as shipped_folder
@@ -260,11 +261,7 @@ class _Completer:
 
     def operators_called(self, heads: tuple[str, ...]) -> tuple[str, ...]:
         """The operators that `heads` name: operators, and classes of them."""
-        found: dict[str, None] = {}
-        for head in heads:
-            known = head in operators()
-            found |= dict.fromkeys((head,) if known else members(self.document.file, head))
-        return tuple(found)
+        return operators_called(self.document.file, heads)
 
     # Rules and targets.
 

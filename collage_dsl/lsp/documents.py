@@ -9,7 +9,8 @@ from collage_dsl.language.loading import Parsed
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.syntax import ast
 from collage_dsl.language.syntax.parser import parse_file
-from collage_dsl.lsp.names import Definition, Names, names_of
+from collage_dsl.lsp.name_walk import names_of
+from collage_dsl.lsp.names import Definition, Names
 from collage_dsl.lsp.positions import Encoding, Position, Positions
 from collage_dsl.source import Source, Span
 

@@ -6,10 +6,11 @@ from collage_dsl.graph.operators import operators
 from collage_dsl.language.messages.codes import CODES
 from collage_dsl.language.messages.explanations import explanation
 from collage_dsl.language.syntax.formatter_tree import comments, tokens
+from collage_dsl.lsp.classes import members
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.inferred import inferred
-from collage_dsl.lsp.names import Definition, External, Use, Word, members
+from collage_dsl.lsp.names import Definition, External, Use, Word
 from collage_dsl.lsp.tables import about
 from collage_dsl.lsp.vocabulary import meaning
 from collage_dsl.source import Span

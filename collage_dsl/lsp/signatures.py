@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.resolve.functions import ARGUMENTS, OF_CONSTANTS
 from collage_dsl.language.syntax import ast
+from collage_dsl.lsp.classes import operators_called
 from collage_dsl.lsp.context import Bracket, context
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
-from collage_dsl.lsp.names import External, members
+from collage_dsl.lsp.names import External
 from collage_dsl.lsp.vocabulary import attribute_type, meaning
 from collage_dsl.rules.rule_functions import KIND_PAIR, RULES
 
@@ -63,7 +64,7 @@ def signature_at(document: Document, offset: int, files: Files) -> Signature | N
 
 def _attributes(head: str, bracket: Bracket, prefix: str, document: Document) -> Signature | None:
     """The attributes of an operator, or of the first of a class."""
-    known = [head] if head in operators() else list(members(document.file, head))
+    known = operators_called(document.file, [head])
     if not known or not operators()[known[0]].attrs:
         return None
     names = tuple(operators()[known[0]].attrs)

@@ -9,14 +9,7 @@ import numpy as np
 
 from collage_dsl.backends.runtime.build import addons
 from collage_dsl.measuring.built import kernel_executable
-from collage_dsl.measuring.task import (
-    InTurn,
-    InTurnTask,
-    KernelTask,
-    Overhead,
-    OverheadTask,
-    Timing,
-)
+from collage_dsl.measuring.task import KernelTask, Outcome, Task
 from collage_dsl.measuring.wire import value_of
 from collage_dsl.measuring.work import measure
 from collage_dsl.realization.bytecode import UnusedExecutable
@@ -57,11 +50,9 @@ def build_artifact(task: str) -> Generator[None, None, bytes]:
     yield  # This makes a generator of it, as workers need. Nothing has to run alone.
 
 
-def measure_artifact(
-    artifact: Artifact,
-) -> Generator[None, None, Timing | Overhead | InTurn]:
+def measure_artifact(artifact: Artifact) -> Generator[None, None, Outcome]:
     """Check and time kernels that were built elsewhere, as `measure` does with those built here."""
-    task: KernelTask | OverheadTask | InTurnTask = value_of(artifact.task)
+    task: Task = value_of(artifact.task)
     if artifact.libraries:
         prepare_index_errors()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
 """Find the speed of a core of this machine, by timing a few kernels of each backend."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from math import inf, isfinite
 from statistics import median
@@ -31,7 +31,7 @@ from collage_dsl.graph import (
 )
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.key import context_of
-from collage_dsl.measuring.timing import cpu_name
+from collage_dsl.measuring.processor import cpu_name
 
 _LEAST = 1e-9
 """No kernel takes fewer seconds besides its launch, however a measurement errs."""
@@ -42,18 +42,15 @@ _FAR = 1 << 20
 """Three counts of numbers: hardly any work; in the caches of a core; too many for the caches."""
 
 
-def calibrate(
-    store: CostStore, names: Iterable[str] = (), given: Iterable[Backend] = ()
-) -> Iterator[tuple[str, Rates | str]]:
+def calibrate(store: CostStore) -> Iterator[tuple[str, Rates | str]]:
     """
-    The rates of the backends `names`, or of all that are installed and make kernels for a CPU, or
-    why one has none. They are kept in `store`. `given` backends come before the installed ones.
+    The rates of all backends that are installed and make kernels for a CPU, or why one has none.
+    They are kept in `store`.
     """
-    given = tuple(given)
-    with MeasuredCost(installed(given), store) as cost:
-        for name in names or backend_names(given):
+    with MeasuredCost(installed(), store) as cost:
+        for name in backend_names():
             try:
-                backend = find_backend(name, given)
+                backend = find_backend(name)
             except (UnknownBackend, ModuleNotFoundError) as error:
                 yield name, str(error)
                 continue

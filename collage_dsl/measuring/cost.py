@@ -18,8 +18,8 @@ from collage_dsl.measuring.kept import Kept
 from collage_dsl.measuring.kernels import Kernels
 from collage_dsl.measuring.machine import this_machine
 from collage_dsl.measuring.process import Failed
-from collage_dsl.measuring.task import Timing
-from collage_dsl.measuring.timer import Answer, Task, Timer
+from collage_dsl.measuring.task import Answer, Task, Timing
+from collage_dsl.measuring.timer import Timer
 from collage_dsl.measuring.ways import (
     Key,
     Wanted,

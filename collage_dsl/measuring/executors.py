@@ -12,19 +12,9 @@ from typing import Any, Protocol
 from collage_dsl.measuring.artifact import Artifact, build_artifact, measure_artifact
 from collage_dsl.measuring.machine import Machine, this_machine
 from collage_dsl.measuring.process import Failed, Work
-from collage_dsl.measuring.task import (
-    InTurn,
-    InTurnTask,
-    KernelTask,
-    Overhead,
-    OverheadTask,
-    Timing,
-)
+from collage_dsl.measuring.task import Answer, InTurnTask, KernelTask, OverheadTask, Task
 from collage_dsl.measuring.wire import NotSent, text_of
 from collage_dsl.measuring.worker import Job, Workers
-
-Task = KernelTask | OverheadTask | InTurnTask
-Answer = Timing | Overhead | InTurn | Failed
 
 Memory = int | None
 """The bytes that a kernel may take; None for the usual limit of the machine where it is."""

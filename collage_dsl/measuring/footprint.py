@@ -4,7 +4,7 @@ from math import ceil, log2
 
 from collage_dsl.graph import Graph, TensorType, members, tensors
 from collage_dsl.graph.sizes import Sizes, size_of
-from collage_dsl.measuring.timing import last_level_cache_bytes
+from collage_dsl.measuring.processor import last_level_cache_bytes
 
 _LEAST = 1 << 20
 

@@ -12,7 +12,7 @@ from collage_dsl.backends.runtime.cores import processors
 from collage_dsl.backends.tvm import host_cpu
 from collage_dsl.graph import Toolchain
 from collage_dsl.measuring.memory import default_limit
-from collage_dsl.measuring.timing import cpu_name, last_level_cache_bytes
+from collage_dsl.measuring.processor import cpu_name, last_level_cache_bytes
 
 METHOD = 7
 """The version of our way of measuring; costs of another version are not reused."""

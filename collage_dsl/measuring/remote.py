@@ -15,8 +15,9 @@ from tvm.rpc import base
 from tvm.rpc.base import TrackerCode
 
 from collage_dsl.measuring.artifact import Artifact
-from collage_dsl.measuring.executors import Answer, Lost, Memory, NoDevice, in_thread
+from collage_dsl.measuring.executors import Lost, Memory, NoDevice, in_thread
 from collage_dsl.measuring.machine import Machine, this_machine
+from collage_dsl.measuring.task import Answer
 from collage_dsl.measuring.wire import NotRead, value_of
 
 MACHINE = "collage.machine"

@@ -24,13 +24,13 @@ from collage_dsl.graph import (
 )
 from collage_dsl.graph.operators import FUNCTION_CALLS
 from collage_dsl.graph.sizes import Sizes, with_sizes
+from collage_dsl.measuring.process import Failed
 from collage_dsl.realization.alone import called_functions
 from collage_dsl.realization.outline import Outlined
 from collage_dsl.realization.place import constants_of, kernel_of, kernel_view
 from collage_dsl.realization.ranges import Range, range_of
 
 Array = np.ndarray[Any, Any]
-
 
 FUNCTION = "collage.kernel"
 """The name of the kernel's function in a task. No PrimFunc has this name."""
@@ -86,10 +86,6 @@ class InTurnTask:
 
     kernels: tuple[KernelTask, ...]
 
-    @property
-    def toolchain(self) -> Toolchain:
-        return self.kernels[0].toolchain
-
 
 @dataclass(frozen=True, slots=True)
 class OverheadTask:
@@ -132,6 +128,10 @@ class InTurn:
 
     timings: tuple[Timing, ...]
 
+
+Task = KernelTask | OverheadTask | InTurnTask
+Outcome = Timing | Overhead | InTurn
+Answer = Outcome | Failed
 
 SMALL = 1 << 20
 """The bytes that are read between two runs of what has no model."""

@@ -16,11 +16,13 @@ from collage_dsl.measuring.kernels import Kernels
 from collage_dsl.measuring.overheads import LEAST_LAUNCH, MeasuringError, Overheads
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import (
+    Answer,
     InTurn,
     InTurnTask,
-    KernelTask,
+    Outcome,
     Overhead,
     OverheadTask,
+    Task,
     Timing,
 )
 from collage_dsl.measuring.work import measure
@@ -31,9 +33,6 @@ _WORKERS = 4
 
 _OVERHEADS = 60.0
 """The least limit in seconds for the overheads of TVM, without which nothing is measured."""
-
-Task = KernelTask | OverheadTask | InTurnTask
-Answer = Timing | Overhead | InTurn | Failed
 
 
 class Timer:
@@ -56,7 +55,7 @@ class Timer:
         self.overheads = Overheads(kernels.kept, kernels.limit, self._alone)
         self._given_memory = memory
         cores = len(os.sched_getaffinity(0))
-        self._workers = Workers[Task, Timing | Overhead | InTurn](
+        self._workers = Workers[Task, Outcome](
             measure, count=min(cores, _WORKERS), memory=self.memory
         )
 

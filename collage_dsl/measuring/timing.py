@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from collage_dsl.graph import Measuring, Runs
 from collage_dsl.measuring.interval import is_exact
 from collage_dsl.measuring.pace import PATIENCE, SLOWER, Pace
+from collage_dsl.measuring.processor import last_level_cache_bytes
 
 Call = Callable[[], object]
 
@@ -241,28 +241,3 @@ def read(arrays: Sequence[np.ndarray[Any, Any]]) -> None:
 @cache
 def _buffer() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.ones(2 * last_level_cache_bytes() // 8, np.int64)  # zeros share one page
-
-
-@cache
-def last_level_cache_bytes() -> int:
-    """The size of the largest cache of the first core; 32 MiB if the system does not say."""
-    sizes = [
-        _bytes(path.read_text())
-        for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
-    ]
-    return max(sizes, default=32 << 20)
-
-
-def _bytes(size: str) -> int:
-    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-    number = size.strip()
-    return int(number[:-1]) * units[number[-1]] if number[-1] in units else int(number)
-
-
-@cache
-def cpu_name() -> str:
-    """The model name of the processor, as the system gives it."""
-    described = Path("/proc/cpuinfo")
-    lines = described.read_text().splitlines() if described.exists() else []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, "unknown processor")

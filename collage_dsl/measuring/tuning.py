@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from collage_dsl.backends.schedule.tuned import place_of
 from collage_dsl.backends.tvm import kernel_target
 from collage_dsl.cost import Infeasible
-from collage_dsl.cost.records import Records, Trial
+from collage_dsl.cost.records import Records
+from collage_dsl.cost.trials import Trial
 from collage_dsl.graph import CandidateKernel, Record
 from collage_dsl.graph.tuning import TUNED, Place
 from collage_dsl.measuring.cost import MeasuredCost

@@ -20,10 +20,11 @@ from collage_dsl.measuring.pace import reference
 from collage_dsl.measuring.task import (
     SMALL,
     InTurn,
-    InTurnTask,
     KernelTask,
+    Outcome,
     Overhead,
     OverheadTask,
+    Task,
     Timing,
     native_of,
 )
@@ -40,9 +41,7 @@ from collage_dsl.measuring.timing import (
 Array = np.ndarray[Any, Any]
 
 
-def measure(
-    task: KernelTask | OverheadTask | InTurnTask, made: Sequence[Path | None] = ()
-) -> Generator[None, None, Timing | Overhead | InTurn]:
+def measure(task: Task, made: Sequence[Path | None] = ()) -> Generator[None, None, Outcome]:
     """
     The function that a worker runs: it builds, and times after a `yield`. An OSError means that the
     machine is the cause. Kernels that were built elsewhere are in the libraries `made`.

@@ -13,8 +13,6 @@ from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.difference import compared
 from collage_dsl.realization.signature import InputError, Value
 
-Array = np.ndarray[Any, Any]
-
 _TENSOR_OF_STRINGS = "tensor(string)"
 
 

@@ -9,6 +9,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from collage_dsl.backends.onnx_writer import to_onnx
+from collage_dsl.exact_products import exact
 from collage_dsl.graph import Graph, tensors
 from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.objects import run_session
@@ -21,7 +22,6 @@ from collage_dsl.realization.shaken import (
     shaken,
     with_shaken_values,
 )
-from collage_dsl.saturation import exact
 
 Array = np.ndarray[Any, Any]
 

@@ -9,7 +9,7 @@ from tvm import relax
 from tvm.relax.expr import _update_type
 
 from collage_dsl.frontend.dataflow import Dataflow, is_value
-from collage_dsl.frontend.from_relax import is_onnx
+from collage_dsl.frontend.onnx_in_relax import is_onnx
 from collage_dsl.frontend.to_relax import check_value
 from collage_dsl.graph import Composite, Form, OpSet, extract, last, members, opset, places
 from collage_dsl.realization.order import in_order

@@ -16,7 +16,7 @@ from collage_dsl.search import Plan, PlannedKernel, SearchRecord
 class Document(BaseModel):
     """Times are in seconds. Nodes have their names in the model."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     def plain(self) -> object:
         """As dictionaries and lists; null stands for what is no number."""

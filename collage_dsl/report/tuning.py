@@ -6,7 +6,7 @@ from itertools import groupby
 from pydantic import Field
 
 from collage_dsl.cost import Infeasible
-from collage_dsl.cost.records import Trial
+from collage_dsl.cost.trials import Trial
 from collage_dsl.printable import printable
 from collage_dsl.report.documents import Document, FileName, VariantDocument
 from collage_dsl.report.text import seconds, table

@@ -10,14 +10,8 @@ from collage_dsl.search.distinct import distinct
 from collage_dsl.search.evolution import Refined, Times, fittest, refine
 from collage_dsl.search.exhaustive import exhaustive
 from collage_dsl.search.milp import milp
-from collage_dsl.search.plan import (
-    Ahead,
-    LowerBound,
-    NoPlanError,
-    Plan,
-    PlannedKernel,
-    Problem,
-)
+from collage_dsl.search.plan import NoPlanError, Plan, PlannedKernel
+from collage_dsl.search.problem import Ahead, LowerBound, Problem
 from collage_dsl.search.regions import Regions, Solve
 from collage_dsl.search.regret import regrets
 from collage_dsl.search.reporter import NO_REPORTER, NoReporter, Reporter, SearchRecord

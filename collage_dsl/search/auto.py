@@ -9,7 +9,8 @@ from collage_dsl.search.beam import beam
 from collage_dsl.search.dijkstra import BudgetSpentError, dijkstra
 from collage_dsl.search.milp import has_solver, milp
 from collage_dsl.search.moves import Move, Moves
-from collage_dsl.search.plan import Plan, Problem
+from collage_dsl.search.plan import Plan
+from collage_dsl.search.problem import Problem
 from collage_dsl.search.pruning import usable
 
 BUDGET = 20_000

@@ -7,7 +7,8 @@ from collage_dsl.graph import CandidateKernel
 from collage_dsl.search.greedy import greedy, rank_of
 from collage_dsl.search.milp import has_solver
 from collage_dsl.search.moves import Key, Move, Moves
-from collage_dsl.search.plan import SECOND, Plan, Problem
+from collage_dsl.search.plan import Plan
+from collage_dsl.search.problem import SECOND, Problem
 from collage_dsl.search.pruning import least_by_call, usable
 from collage_dsl.search.tally import ASKED_FOR, Tally
 

@@ -7,13 +7,9 @@ from collage_dsl.cost import Infeasible
 from collage_dsl.graph import CandidateKernel, OpSet, covered, members, union_of
 from collage_dsl.search.coalesce import MayMerge, coalesce, have_common_variant, union
 from collage_dsl.search.dijkstra import BudgetSpentError, dijkstra
-from collage_dsl.search.plan import (
-    CyclicPlanError,
-    NoPlanError,
-    Problem,
-    in_execution_order,
-    producers,
-)
+from collage_dsl.search.execution_order import CyclicPlanError, in_execution_order, producers
+from collage_dsl.search.plan import NoPlanError
+from collage_dsl.search.problem import Problem
 
 Genome = tuple[CandidateKernel, ...]
 """The kernels of a plan in execution order, by which two plans are compared."""

@@ -7,14 +7,9 @@ from collage_dsl.cost import CostFunction, Infeasible
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, members
 from collage_dsl.graph.between import absorbable
 from collage_dsl.graph.variants import Variants, common
-from collage_dsl.search.plan import (
-    Plan,
-    PlannedKernel,
-    Problem,
-    femtoseconds,
-    in_execution_order,
-    producers,
-)
+from collage_dsl.search.execution_order import in_execution_order, producers
+from collage_dsl.search.plan import Plan, PlannedKernel
+from collage_dsl.search.problem import Problem, femtoseconds
 
 MayMerge = Callable[[CandidateKernel], bool]
 """Whether a merged kernel is allowed."""

@@ -9,7 +9,7 @@ from scipy.optimize import LinearConstraint, linprog
 from scipy.sparse import csr_array
 
 from collage_dsl.graph import CandidateKernel, OpSet, members
-from collage_dsl.search.plan import SECOND, Problem
+from collage_dsl.search.problem import SECOND, Problem
 from collage_dsl.search.pruning import undominated, usable
 
 Array = np.ndarray[Any, Any]

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from collage_dsl.graph import Graph, OpSet, first, members
-from collage_dsl.search.plan import is_acyclic
+from collage_dsl.search.execution_order import is_acyclic
 
 Passage = tuple[int, int]
 """

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from collage_dsl.graph import Kind
 from collage_dsl.search.moves import CHANCE_BITS, Block, Key, Move, Moves
-from collage_dsl.search.plan import Plan, Problem
+from collage_dsl.search.plan import Plan
+from collage_dsl.search.problem import Problem
 from collage_dsl.search.pruning import least_by_call, usable
 from collage_dsl.search.tally import ASKED_FOR, Tally
 

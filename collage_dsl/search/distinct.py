@@ -10,7 +10,8 @@ from collage_dsl.cost import Infeasible
 from collage_dsl.graph import CandidateKernel, OpSet, union_of
 from collage_dsl.search.auto import auto
 from collage_dsl.search.greedy import rank_of
-from collage_dsl.search.plan import NoPlanError, Plan, Problem, femtoseconds
+from collage_dsl.search.plan import NoPlanError, Plan
+from collage_dsl.search.problem import Problem, femtoseconds
 
 WITHIN = 0.2
 """Plans that cost more than the best one plus this part of it are left out."""

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 from collage_dsl.cost import Infeasible
 from collage_dsl.graph import CandidateKernel, OpSet, first
-from collage_dsl.search.plan import Plan, Problem, is_acyclic
+from collage_dsl.search.execution_order import is_acyclic
+from collage_dsl.search.plan import Plan
+from collage_dsl.search.problem import Problem
 from collage_dsl.search.tally import Tally
 
 

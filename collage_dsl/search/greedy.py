@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.search.moves import Move, Moves
-from collage_dsl.search.plan import Problem
+from collage_dsl.search.problem import Problem
 
 
 def greedy(problem: Problem, moves: Moves) -> tuple[CandidateKernel, ...] | None:

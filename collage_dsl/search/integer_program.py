@@ -13,7 +13,7 @@ from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.search.columns import Array, Columns, surplus_of, worth_of
 from collage_dsl.search.cycles import Passage, shortest_cycle
 from collage_dsl.search.dijkstra import BudgetSpentError
-from collage_dsl.search.plan import Problem
+from collage_dsl.search.problem import Problem
 from collage_dsl.search.tally import Tally
 
 _SECONDS = 10.0

@@ -2,7 +2,8 @@
 
 from importlib.util import find_spec
 
-from collage_dsl.search.plan import Plan, Problem
+from collage_dsl.search.plan import Plan
+from collage_dsl.search.problem import Problem
 from collage_dsl.search.tally import ASKED_FOR, Tally
 
 

@@ -10,7 +10,7 @@ from zlib import crc32
 from collage_dsl.graph import CandidateKernel, OpSet, members
 from collage_dsl.memory import uncollected
 from collage_dsl.search.places import Place
-from collage_dsl.search.plan import Problem
+from collage_dsl.search.problem import Problem
 
 Opening = tuple[OpSet, OpSet]
 """The uncovered nodes that flow into a kernel that was taken, and those that it flows into."""

@@ -15,7 +15,8 @@ from collage_dsl.graph import (
     tensor_results,
 )
 from collage_dsl.search.auto import auto
-from collage_dsl.search.plan import SECOND, Ahead, NoPlanError, Plan, Problem
+from collage_dsl.search.plan import NoPlanError, Plan
+from collage_dsl.search.problem import SECOND, Ahead, Problem
 
 LEFT_ALONE = Toolchain("(left alone)")
 """The target of calls that get no kernel. No target of a spec can have this name."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from collage_dsl.graph import CandidateKernel, OpSet, covered, members, spread
 from collage_dsl.search.moves import Move
-from collage_dsl.search.plan import Problem
+from collage_dsl.search.problem import Problem
 
 
 def usable(problem: Problem) -> tuple[CandidateKernel, ...]:

@@ -13,17 +13,10 @@ from collage_dsl.cost import Cost, CostFunction, Infeasible
 from collage_dsl.graph import CandidateKernel, Graph, first, members
 from collage_dsl.search.auto import auto
 from collage_dsl.search.coalesce import MayMerge, coalesce, touching
+from collage_dsl.search.execution_order import in_execution_order
 from collage_dsl.search.partial import LEFT_ALONE, as_far_as_possible
-from collage_dsl.search.plan import (
-    SECOND,
-    Ahead,
-    LowerBound,
-    NoPlanError,
-    Plan,
-    PlannedKernel,
-    Problem,
-    in_execution_order,
-)
+from collage_dsl.search.plan import NoPlanError, Plan, PlannedKernel
+from collage_dsl.search.problem import SECOND, Ahead, LowerBound, Problem
 from collage_dsl.search.reporter import NO_REPORTER, Reporter
 from collage_dsl.search.searches import Estimate, Estimates, Kernels, Searches
 from collage_dsl.search.state_graph import TooManyStatesError

@@ -6,7 +6,8 @@ from collage_dsl.graph import CandidateKernel
 from collage_dsl.search.auto import auto
 from collage_dsl.search.greedy import rank_of
 from collage_dsl.search.moves import Key, Move, Moves
-from collage_dsl.search.plan import SECOND, NoPlanError, Plan, Problem
+from collage_dsl.search.plan import NoPlanError, Plan
+from collage_dsl.search.problem import SECOND, Problem
 from collage_dsl.search.pruning import usable
 
 BUDGET = 20_000

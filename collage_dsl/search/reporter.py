@@ -7,7 +7,7 @@ from collage_dsl.cost import Cost
 from collage_dsl.graph import CandidateKernel
 
 if TYPE_CHECKING:
-    from collage_dsl.search.plan import Problem  # it holds a reporter
+    from collage_dsl.search.problem import Problem  # it holds a reporter
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from collage_dsl.search.dijkstra import most_telling
 from collage_dsl.search.moves import CHANCE_BITS, Move, Moves, blocks
 from collage_dsl.search.partial import LEFT_ALONE
 from collage_dsl.search.places import Place
-from collage_dsl.search.plan import SECOND, Problem, femtoseconds
+from collage_dsl.search.problem import SECOND, Problem, femtoseconds
 from collage_dsl.search.state_graph import StateGraph, Step, TooManyStatesError, path
 
 Kernels = tuple[CandidateKernel, ...]

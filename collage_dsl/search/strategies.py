@@ -9,10 +9,12 @@ from collage_dsl.graph import CandidateKernel, members
 from collage_dsl.search.auto import auto
 from collage_dsl.search.beam import beam
 from collage_dsl.search.dijkstra import dijkstra
+from collage_dsl.search.execution_order import is_acyclic
 from collage_dsl.search.exhaustive import exhaustive
 from collage_dsl.search.milp import milp
 from collage_dsl.search.moves import Moves
-from collage_dsl.search.plan import Plan, Problem, is_acyclic
+from collage_dsl.search.plan import Plan
+from collage_dsl.search.problem import Problem
 from collage_dsl.search.pruning import least_by_call, usable
 from collage_dsl.search.tally import Tally
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from collage_dsl.cost import Infeasible
 from collage_dsl.graph import CandidateKernel
-from collage_dsl.search.plan import SECOND, Plan, Problem, femtoseconds
+from collage_dsl.search.plan import Plan
+from collage_dsl.search.problem import SECOND, Problem, femtoseconds
 from collage_dsl.search.reporter import SearchRecord
 
 ASKED_FOR = "asked for"

@@ -10,6 +10,7 @@ from onnx import TensorProto, TypeProto
 from collage_dsl.backends.onnx_writer.call import Unsupported
 from collage_dsl.graph import Form, Graph, TupleType, Type, members
 from collage_dsl.graph.onnx_node import OnnxNode
+from collage_dsl.onnx_nodes import graphs_of, nodes_within
 
 OPSET = 20
 """The operator set of the nodes that are written for operators of Relax."""
@@ -57,7 +58,7 @@ class KeptNode:
             initializers.append(copy)
         result = onnx.NodeProto()
         result.CopyFrom(self.node)
-        for node in nodes_within(result):
+        for node in nodes_within([result]):
             node.input[:] = map(name, node.input)
             node.output[:] = map(name, node.output)
         for inner in _graphs_within(result):
@@ -135,7 +136,7 @@ def _mean_the_same(
     return all(
         _means_the_same(node, each.versions.get("", OPSET), version)
         for each in kept.values()
-        for node in nodes_within(each.node)
+        for node in nodes_within([each.node])
         if not node.domain
     )
 
@@ -200,23 +201,8 @@ def _type(value: onnx.ValueInfoProto) -> TypeProto:
     return value.type
 
 
-def nodes_within(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
-    """The node, and those of the graphs in it."""
-    yield node
-    for graph in _graphs_of(node):
-        for inner in graph.node:
-            yield from nodes_within(inner)
-
-
 def _graphs_within(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for graph in _graphs_of(node):
+    for graph in graphs_of(node):
         yield graph
         for inner in graph.node:
             yield from _graphs_within(inner)
-
-
-def _graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs

@@ -268,26 +268,16 @@ class _TargetChecker:
         return None if value is None else self.scope.rule(value)
 
     def limits(self, settings: dict[str, ast.Field | ast.Block]) -> Limits:
-        setting = settings.get("limits")
-        if isinstance(setting, ast.Field):
-            message = "`limits` needs braces"
-            hint = "write `limits { max_exits 1; }`"
-            self.findings.error("E0503", setting.name.span, message, hint)
-            return Limits()
-        found = self.fields(setting, LIMIT_NAMES, "limit")
+        block = self.block(settings, "limits", "max_exits 1")
+        found = self.fields(block, LIMIT_NAMES, "limit")
         largest_first = self.alone(found.pop("largest_first", None))
         values = ((name, self.value(limit)) for name, limit in found.items())
         limits = check_limits(((n, v) for n, v in values if v is not None), self.findings)
         return replace(limits, largest_first=largest_first)
 
     def measure(self, settings: dict[str, ast.Field | ast.Block]) -> Measuring:
-        setting = settings.get("measure")
-        if isinstance(setting, ast.Field):
-            message = "`measure` needs braces"
-            hint = "write `measure { repeats 5; }`"
-            self.findings.error("E0503", setting.name.span, message, hint)
-            return Measuring()
-        found = self.fields(setting, MEASURES, "setting of `measure`:")
+        block = self.block(settings, "measure", "repeats 5")
+        found = self.fields(block, MEASURES, "setting of `measure`:")
         return check_measuring(found, self.findings)
 
     def tune(
@@ -296,21 +286,28 @@ class _TargetChecker:
         compiler: str | None,
         variants: tuple[str, ...],
     ) -> Tuning:
-        setting = settings.get("tune")
-        if isinstance(setting, ast.Field):
-            message = "`tune` needs braces"
-            self.findings.error("E0503", setting.name.span, message, "write `tune { trials 64; }`")
-            return Tuning()
-        if setting is not None and compiler not in (None, NATIVE):
+        block = self.block(settings, "tune", "trials 64")
+        if block is not None and compiler not in (None, NATIVE):
             name = self.written.name.text
             message = f"`{compiler}` makes the kernels of `{name}`, so they cannot be tuned"
             hint = "remove `tune`: it is only for targets whose kernels TVM makes"
-            self.findings.error("E0522", setting.name.span, message, hint)
-        elif setting is not None and variants and TUNED not in variants:
+            self.findings.error("E0522", block.name.span, message, hint)
+        elif block is not None and variants and TUNED not in variants:
             message = f"the variants of `{self.written.name.text}` do not include `{TUNED}`"
             hint = f"write `{TUNED}` among its `variants`, or remove `tune`"
-            self.findings.error("E0522", setting.name.span, message, hint)
-        return check_tuning(self.fields(setting, TUNES, "setting of `tune`:"), self.findings)
+            self.findings.error("E0522", block.name.span, message, hint)
+        return check_tuning(self.fields(block, TUNES, "setting of `tune`:"), self.findings)
+
+    def block(
+        self, settings: dict[str, ast.Field | ast.Block], name: str, example: str
+    ) -> ast.Block | None:
+        """A setting in braces; None if there is none, and after reporting that it has no braces."""
+        setting = settings.get(name)
+        if isinstance(setting, ast.Field):
+            hint = f"write `{name} {{ {example}; }}`"
+            self.findings.error("E0503", setting.name.span, f"`{name}` needs braces", hint)
+            return None
+        return setting
 
     def fields(
         self, block: ast.Block | None, known: tuple[str, ...], what: str

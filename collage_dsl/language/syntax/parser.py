@@ -162,6 +162,13 @@ class _Run:
         """Continue as if a token of this kind followed the last one."""
         self.feed(Token(kind, "", self.end, end_pos=self.end))
 
+    def insert_semicolon(self, block: _Block) -> None:
+        """Report the semicolon that the statement of `block` lacks, and continue after it."""
+        at = Span(self.source, self.end, self.end)
+        message = f"expected `;` after this {self.statement(block)}"
+        self.findings.error("E0101", at, message, _INSERT)
+        self.insert("SEMICOLON")
+
     def bracket(self, token: Token) -> None:
         match token.type:
             case "LBRACE":
@@ -197,10 +204,7 @@ class _Run:
             self.go_on_at(self.span(item).start)
             self.close_all()
         elif self.misses_semicolon(wrong):
-            at = Span(self.source, self.end, self.end)
-            message = f"expected `;` after this {self.statement(block)}"
-            self.findings.error("E0101", at, message, _INSERT)
-            self.insert("SEMICOLON")
+            self.insert_semicolon(block)
             self.go_on_at(self.span(wrong).start)
         else:
             self.unexpected(wrong)
@@ -260,10 +264,7 @@ class _Run:
         if block.brace is not None:
             self.unclosed(block)
         elif "SEMICOLON" in self.accepted():
-            at = Span(self.source, self.end, self.end)
-            message = f"expected `;` after this {self.statement(block)}"
-            self.findings.error("E0101", at, message, _INSERT)
-            self.insert("SEMICOLON")
+            self.insert_semicolon(block)
             return
         else:
             expected = expectation(self.accepted(), self.start)

@@ -44,8 +44,6 @@ from collage_dsl.rules.written import (
     question_text,
 )
 
-WIDTH = 100
-
 _LEVELS = ("or", "and", "not", "comparison", "sum", "product", "atom")
 """Sorts of expressions by precedence, the loosest first."""
 

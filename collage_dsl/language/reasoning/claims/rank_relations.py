@@ -283,8 +283,8 @@ def _taken_rank(called: Called, facts: Facts) -> None:
                 facts.differ(Difference(result, "<=", rest, int(high) - 1))
 
 
-def _again(says: str, apply: Apply, *, if_absent: bool = False) -> Relation:
-    return Relation(says, again=apply, if_absent=if_absent)
+def _again(says: str, apply: Apply) -> Relation:
+    return Relation(says, again=apply)
 
 
 _table = table(

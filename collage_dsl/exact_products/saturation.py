@@ -1,13 +1,10 @@
 """
-Products of bytes in onnxruntime, exact on every processor, and of weights of a few bits.
+Products of bytes, without saturation.
 
 Where a processor has no instruction for it (x86 without VNNI), onnxruntime adds two products of an
 unsigned and a signed byte in 16 bits, and sums beyond 32767 become 32767. Nothing says so, and the
 sum may be half of the right one. Products of two unsigned bytes are exact, and a signed byte with a
 zero point is the same number as an unsigned one, 128 higher, with a zero point 128 higher.
-
-Where a `MatMulNBits` has the accuracy level 4, onnxruntime rounds the other factor to bytes, if the
-weights are constants of the session.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,6 +17,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from collage_dsl.offline import onnxruntime
+from collage_dsl.onnx_nodes import graphs_of, nodes_within
 
 _ZERO_POINTS = {
     "ConvInteger": ((0, 2), (1, 3)),
@@ -32,43 +30,9 @@ _ZERO_POINTS = {
 """The places of the two factors of each operator, each with that of its zero point."""
 
 
-LEVEL = "accuracy_level"
-"""The attribute of `MatMulNBits` that allows other numbers than those of float32."""
-
-_FLOAT32 = 1
-
-
-def exact(model: onnx.ModelProto) -> onnx.ModelProto:
-    """`model` for onnxruntime here, without saturation, and without factors rounded to bytes."""
-    return _without_rounding(without_saturation(model))
-
-
-def exact_in(text: bytes) -> bytes:
-    """`exact` for a model as it is saved."""
-    model = onnx.load_from_string(text)
-    found = exact(model)
-    return text if found is model else found.SerializeToString()
-
-
-def _without_rounding(model: onnx.ModelProto) -> onnx.ModelProto:
-    if not any(each.i > _FLOAT32 for each in _levels(model)):
-        return model
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
-    for each in _levels(result):
-        each.i = min(each.i, _FLOAT32)
-    return result
-
-
-def _levels(model: onnx.ModelProto) -> Iterator[onnx.AttributeProto]:
-    for body in (model.graph, *model.functions):
-        for node in _nodes(body):
-            yield from (each for each in node.attribute if each.name == LEVEL)
-
-
 def without_saturation(model: onnx.ModelProto) -> onnx.ModelProto:
     """`model` for onnxruntime here: products of an unsigned and a signed byte have two unsigned."""
-    used = any(node.op_type in _ZERO_POINTS for node in _nodes(model.graph))
+    used = any(node.op_type in _ZERO_POINTS for node in nodes_within(model.graph.node))
     if not used or not saturates():
         return model
     result = onnx.ModelProto()
@@ -96,20 +60,6 @@ def saturates() -> bool:
     return bool((session.run(None, {"left": left})[0] != count * 255 * 127).any())
 
 
-def _nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for body in _bodies(node):
-            yield from _nodes(body)
-
-
-def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
-
-
 def _types(model: onnx.ModelProto) -> Mapping[str, int]:
     """The element type of each tensor whose type is known."""
     graph = onnx.shape_inference.infer_shapes(model).graph
@@ -122,7 +72,7 @@ def _replace(graph: onnx.GraphProto, types: Mapping[str, int]) -> None:
     nodes = [deepcopy(node) for node in graph.node]
     del graph.node[:]
     for node in nodes:
-        for body in _bodies(node):
+        for body in graphs_of(node):
             _replace(body, types)
         pairs = _ZERO_POINTS.get(node.op_type, ())
         factors = [types.get(node.input[place]) for place, _ in pairs]

@@ -1,0 +1,80 @@
+"""Put kernels in an order in which they can run, or find that they wait for each other."""
+
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+
+from collage_dsl.graph import CandidateKernel, Graph, OpSet, members
+
+
+class CyclicPlanError(Exception):
+    """Kernels that wait for each other's results."""
+
+
+def in_execution_order(
+    graph: Graph, kernels: Sequence[CandidateKernel]
+) -> tuple[CandidateKernel, ...]:
+    """
+    `kernels` in an order in which each comes after the kernels whose results it needs. If
+    several can come next, the one with the first node does. Raises `CyclicPlanError` if there
+    is no such order.
+    """
+    waiting = sorted(kernels, key=lambda kernel: kernel.sub_graph.order)
+    order = _topological(producers(graph, [kernel.sub_graph.inside for kernel in waiting]))
+    if len(order) < len(waiting):
+        left = set(range(len(waiting))) - set(order)
+        raise CyclicPlanError("kernels " + ", ".join(waiting[i].label for i in sorted(left)))
+    return tuple(waiting[i] for i in order)
+
+
+def is_acyclic(graph: Graph, insides: Sequence[OpSet]) -> bool:
+    """Whether kernels of these disjoint sets of nodes can run one after the other."""
+    return len(_topological(producers(graph, insides))) == len(insides)
+
+
+def _topological(needs: Sequence[set[int]]) -> list[int]:
+    """
+    All numbers, each after the numbers that it needs; of several that can come next, the least.
+    Numbers on a cycle, and those that need them, are left out.
+    """
+    users: dict[int, list[int]] = {}
+    for number, needed in enumerate(needs):
+        for other in needed:
+            users.setdefault(other, []).append(number)
+    missing = [len(needed) for needed in needs]
+    ready = [number for number, count in enumerate(missing) if not count]
+    order = []
+    while ready:
+        number = heappop(ready)
+        order.append(number)
+        for user in users.get(number, ()):
+            missing[user] -= 1
+            if not missing[user]:
+                heappush(ready, user)
+    return order
+
+
+def producers(graph: Graph, insides: Sequence[OpSet]) -> list[set[int]]:
+    """
+    For each set, the numbers of the sets that it takes a value from, directly or through nodes
+    that are in no set. A set takes a value from itself if a path leaves it and comes back.
+    """
+    owner = {index: k for k, inside in enumerate(insides) for index in members(inside)}
+    return [
+        _producers(graph, members(inside), number, owner) for number, inside in enumerate(insides)
+    ]
+
+
+def _producers(
+    graph: Graph, inside: Sequence[int], number: int, owner: Mapping[int, int]
+) -> set[int]:
+    found: set[int] = set()
+    pending = [i for index in inside for i in graph.nodes[index].inputs if owner.get(i) != number]
+    seen: set[int] = set()
+    while pending:
+        index = pending.pop()
+        if index in owner:
+            found.add(owner[index])
+        elif index not in seen:
+            seen.add(index)
+            pending += graph.nodes[index].inputs
+    return found

@@ -1,0 +1,210 @@
+"""The problem that a search solves: a graph, candidates and their costs."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from math import floor, isfinite
+
+from collage_dsl.cost import Cost, CostError, CostFunction, Infeasible
+from collage_dsl.graph import CandidateKernel, Graph, OpSet, covered, first, members
+from collage_dsl.search.execution_order import in_execution_order
+from collage_dsl.search.places import Places
+from collage_dsl.search.plan import NoPlanError, Plan, PlannedKernel
+from collage_dsl.search.reporter import NO_REPORTER, Reporter
+
+LowerBound = Callable[[CandidateKernel], float]
+"""The least seconds that a candidate can cost, known without asking for the cost."""
+
+Ahead = Callable[[Sequence[CandidateKernel]], None]
+"""Told which candidates' costs will be asked for, so that they can be measured together."""
+
+SECOND = 10**15
+"""
+Femtoseconds in a second. Costs are added and compared in whole femtoseconds, so that the order
+of adding does not change a sum.
+"""
+
+
+class Problem:
+    """
+    Cover the operator calls of `graph` with disjoint `candidates` at the least cost.
+
+    `cost` is called at most once for each candidate, and only when a search needs the cost.
+    `lower_bound` of a candidate must not be above its cost; with it some strategies need fewer
+    costs and find a plan that is just as good. `ahead` hears of several candidates before their
+    costs are asked for. `reporter` is told what a search does. The costs `known` were asked for
+    before. `places` are those of another problem for the same graph.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        candidates: Iterable[CandidateKernel],
+        cost: CostFunction,
+        *,
+        lower_bound: LowerBound | None = None,
+        ahead: Ahead | None = None,
+        reporter: Reporter = NO_REPORTER,
+        known: Mapping[CandidateKernel, Cost] | None = None,
+        places: Places | None = None,
+    ) -> None:
+        self.graph = graph
+        self.places = places or Places(graph)
+        self.reporter = reporter
+        self.candidates = tuple(dict.fromkeys(candidates))
+        self.has_bounds = lower_bound is not None
+        self.broken_bounds: set[CandidateKernel] = set()
+        """The candidates that cost less than their lower bound; if any, no plan is proven."""
+        self._cost = cost
+        self._ahead = ahead
+        self._lower_bound = lower_bound or (lambda candidate: 0.0)
+        self._known: dict[CandidateKernel, float | Infeasible] = {}
+        if known:
+            self._known = {each: known[each] for each in self.candidates if each in known}
+        self._least: dict[CandidateKernel, int] = {}
+
+    def of(self, candidates: Iterable[CandidateKernel]) -> "Problem":
+        """The same with other candidates. A cost that is asked for in one is known in both."""
+        other = Problem(
+            self.graph,
+            candidates,
+            self._cost,
+            lower_bound=self._lower_bound if self.has_bounds else None,
+            ahead=self._ahead,
+            reporter=self.reporter,
+            places=self.places,
+        )
+        other._known, other._least = self._known, self._least
+        other.broken_bounds = self.broken_bounds
+        return other
+
+    def cost(self, candidate: CandidateKernel) -> float | Infeasible:
+        """Raises `CostError` if the cost function returns no valid seconds and no `Infeasible`."""
+        known = self._known.get(candidate)
+        if known is None:
+            known = self._known[candidate] = self._checked(candidate, self._cost(candidate))
+            least = self._least.get(candidate, 0)
+            if not isinstance(known, Infeasible) and femtoseconds(known) < least:
+                self.broken_bounds.add(candidate)
+            self.reporter.priced(candidate, known)
+        return known
+
+    def ask(self, candidates: Iterable[CandidateKernel]) -> None:
+        """Ask for the costs of several candidates; see `cost`."""
+        unknown = [each for each in candidates if each not in self._known]
+        if self._ahead:
+            self._ahead(unknown)
+        for each in unknown:
+            self.cost(each)
+
+    def price(self, candidate: CandidateKernel) -> int | None:
+        """The cost in whole femtoseconds; None if the candidate is infeasible."""
+        cost = self.cost(candidate)
+        return None if isinstance(cost, Infeasible) else femtoseconds(cost)
+
+    @property
+    def priced(self) -> Mapping[CandidateKernel, Cost]:
+        """The candidates whose cost was asked for, with their costs."""
+        return self._known
+
+    @property
+    def is_informed(self) -> bool:
+        """Whether any cost or lower bound is known."""
+        return self.has_bounds or bool(self._known)
+
+    def is_asked(self, candidate: CandidateKernel) -> bool:
+        """Whether the cost of `candidate` was asked for already."""
+        return candidate in self._known
+
+    def least(self, candidate: CandidateKernel) -> int:
+        """
+        The lower bound in femtoseconds. Does not ask for the cost; the candidate may turn out
+        to be infeasible.
+        """
+        if not self.has_bounds:
+            return 0
+        known = self._least.get(candidate)
+        if known is None:
+            bound = self._checked(candidate, self._lower_bound(candidate), "lower bound")
+            assert not isinstance(bound, Infeasible)
+            known = self._least[candidate] = floor(bound * SECOND)
+        return known
+
+    def estimate(self, candidate: CandidateKernel) -> int | None:
+        """The price if it is known, otherwise the lower bound. Does not ask for the cost."""
+        return self.price(candidate) if self.is_asked(candidate) else self.least(candidate)
+
+    def _checked(
+        self, candidate: CandidateKernel, cost: float | Infeasible, what: str = "cost"
+    ) -> float | Infeasible:
+        if isinstance(cost, Infeasible) or _is_cost(cost):
+            return cost
+        raise CostError(
+            f"the {what} of {candidate.label} on {candidate.target} is {cost}: a cost is a finite "
+            "number of seconds, 0 or more, or Infeasible with a reason"
+        )
+
+    def demotion(self, candidate: CandidateKernel) -> int:
+        """
+        The difference between the highest priority of all candidates and that of `candidate`,
+        times the number of its calls.
+
+        It is never negative. The plan with the highest priority has the least sum of demotions,
+        because every plan covers the same calls.
+        """
+        below = self._highest - candidate.toolchain.priority
+        return below and candidate.calls.bit_count() * below
+
+    @cached_property
+    def order_of_targets(self) -> Mapping[str, int]:
+        """The targets of the candidates, numbered in the order in which they first come."""
+        targets = dict.fromkeys(each.target for each in self.candidates)
+        return {target: number for number, target in enumerate(targets)}
+
+    @cached_property
+    def _highest(self) -> int:
+        return max((each.toolchain.priority for each in self.candidates), default=0)
+
+    @cached_property
+    def starting_at(self) -> dict[int, tuple[tuple[CandidateKernel, OpSet], ...]]:
+        """
+        The candidates by the rank of their first call, each with the ranks of all nodes inside.
+        Larger candidates come first, then the order in which they were proposed.
+        """
+        starts: dict[int, list[tuple[CandidateKernel, OpSet]]] = {}
+        calls = self.places.calls
+        for candidate in self.candidates:
+            ranks = self.places.ranked(candidate.sub_graph.inside)
+            if ranks & calls:
+                starts.setdefault(first(ranks & calls), []).append((candidate, ranks))
+        return {
+            rank: tuple(sorted(found, key=lambda pair: -pair[1].bit_count()))
+            for rank, found in starts.items()
+        }
+
+    def no_plan(self) -> NoPlanError:
+        """The error that names the calls that no feasible candidate covers."""
+        feasible = (c for c in self.candidates if not isinstance(self.cost(c), Infeasible))
+        missing = members(self.graph.calls & ~covered(feasible))
+        return NoPlanError([self.graph.nodes[index].name for index in missing])
+
+    def plan(self, chosen: Sequence[CandidateKernel]) -> Plan:
+        """The plan of `chosen`: feasible candidates that cover the graph."""
+        kernels = []
+        for candidate in in_execution_order(self.graph, chosen):
+            cost = self.cost(candidate)
+            assert not isinstance(cost, Infeasible), cost.reason
+            kernels.append(PlannedKernel(candidate, cost))
+        return Plan(self.graph, tuple(kernels))
+
+
+def femtoseconds(seconds: float) -> int:
+    """`seconds` as a whole number of femtoseconds, in which costs are added and compared."""
+    return round(seconds * SECOND)
+
+
+def _is_cost(seconds: float) -> bool:
+    """Whether `seconds` is a finite number, 0 or more, and finite in femtoseconds too."""
+    try:
+        return seconds >= 0 and isfinite(seconds) and isfinite(seconds * SECOND)
+    except (TypeError, OverflowError):  # not a number of seconds
+        return False
