@@ -15,6 +15,9 @@ Buffer = Any
 
 IF_THEN_ELSE = "prim.if_then_else"
 
+ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Min, tirx.Max)
+"""Expressions of two operands, `a` and `b`."""
+
 
 def integer(value: int) -> Expr:
     """An index constant. All indices have 64 bits until TVM narrows them."""
@@ -55,6 +58,11 @@ def replace_loads(expression: Expr, replace: Callable[[TensorLoad], Expr]) -> Ex
 def simplified(expression: Expr) -> Expr:
     """The expression after TVM's arithmetic rules."""
     return sym.Analyzer().simplify(expression)
+
+
+def equal(one: Expr, other: Expr) -> bool:
+    """Whether two expressions are written alike."""
+    return bool(tvm_ffi.structural_equal(one, other))
 
 
 def called(expression: Expr, name: str) -> bool:

@@ -14,16 +14,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
-import tvm_ffi
 from tvm import tirx
-from tvm.ir import Call, TensorLoad, Var
+from tvm.ir import TensorLoad, Var
 
 from collage_dsl.backends.schedule.context import Context, finish
 from collage_dsl.backends.schedule.expressions import (
+    ARITHMETIC,
     Buffer,
     Expr,
     coefficients,
     constant,
+    equal,
     integer,
     loads,
     replace_loads,
@@ -46,6 +47,7 @@ from collage_dsl.backends.schedule.loops import (
     vectorised,
 )
 from collage_dsl.backends.schedule.stages import Axis, Stage, extents, shape
+from collage_dsl.backends.schedule.tables import Tables
 from collage_dsl.backends.schedule.winograd.maps import Lines
 
 MOST_VECTORS = 64
@@ -53,8 +55,6 @@ MOST_VECTORS = 64
 
 Line = tuple[Buffer, Expr]
 """A buffer with lines, and where one starts."""
-
-ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Min, tirx.Max)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +94,7 @@ class Resampling:
         def at_row(part: Expr) -> Expr:
             row = _row(part, self.y.var)
             if not self.reused:
-                row = next(n for n, place in enumerate(self.places) if _equal(place, row))
+                row = next(n for n, place in enumerate(self.places) if equal(place, row))
             return load(lines, row * self.x.extent + self.x.var)
 
         return replace(self.stage, value=_mapped(self.stage.value, self.y.var, at_row))
@@ -163,7 +163,7 @@ def resampling_of(stage: Stage) -> Resampling | None:
     if _mapped(stage.value, y, noted) is None or not parts:
         return None
     line, *others = (_at_row(part, y, row) for part in parts)
-    if str(line.ty.dtype) != "float32" or not all(_equal(line, other) for other in others):
+    if str(line.ty.dtype) != "float32" or not all(equal(line, other) for other in others):
         return None
     reads = [read for part in parts for read in _moving(part, y)]
     rows = {shape(read.source)[-2] for read in reads}
@@ -177,13 +177,9 @@ def resampling_of(stage: Stage) -> Resampling | None:
     places: list[Expr] = []
     for part in parts:
         place = _row(part, y)
-        if not any(_equal(place, known) for known in places):
+        if not any(equal(place, known) for known in places):
             places.append(place)
     return Resampling(stage, line, row, max(rows), tuple(places))
-
-
-def _equal(one: Expr, other: Expr) -> bool:
-    return bool(tvm_ffi.structural_equal(one, other))
 
 
 def _row(part: Expr, y: Var) -> Expr:
@@ -199,7 +195,7 @@ def _mapped(value: Expr, y: Var, of: Callable[[Expr], Expr]) -> Expr | None:
     reads = _moving(value, y)
     if not reads:
         return value
-    if all(_equal(read.indices[-2], reads[0].indices[-2]) for read in reads):
+    if all(equal(read.indices[-2], reads[0].indices[-2]) for read in reads):
         rest = _at_row(value, y, tirx.Var("row", "int64"))
         if y not in variables(rest):
             return of(value)
@@ -277,63 +273,3 @@ def _copied(
 
 def _stored(buffer: Buffer, value: Callable[[Expr], Expr], first: int, lane: Expr) -> Stmt:
     return store(buffer, value(lane + first), lane)
-
-
-ROUNDING = ("floor", "ceil", "round", "nearbyint", "trunc")
-
-
-class Tables:
-    """
-    What is computed of the elements of an axis alone, once for each of them.
-
-    A number that is rounded has a table of its own. Otherwise LLVM may compute it in two ways, so
-    that a place and its weight do not belong to the same integer.
-    """
-
-    def __init__(self, axis: Axis) -> None:
-        self._axis = axis
-        self._values: list[Expr] = []
-        self.buffers: list[Buffer] = []
-
-    def replaced(self, value: Expr) -> Expr:
-        """`value` with reads of tables for what depends on the axis alone."""
-        x = self._axis.var
-        used = variables(value)
-        if x not in used or x.same_as(value):
-            return value
-        if isinstance(value, TensorLoad):
-            return tirx.BufferLoad(value.source, [self.replaced(each) for each in value.indices])
-        if used == {x} and not loads(value):
-            return self._read(tvm_ffi.structural_map(value, (Call, self._of_table)))
-        if isinstance(value, ARITHMETIC):
-            return type(value)(self.replaced(value.a), self.replaced(value.b))
-        return value
-
-    def statements(self) -> list[Stmt]:
-        """The loops that fill the tables."""
-        x = self._axis.var
-        pairs = zip(self._values, self.buffers, strict=True)
-        return [
-            loop(self._axis.extent, partial(_filled, value, buffer, x), name="x")
-            for value, buffer in pairs
-        ]
-
-    def _of_table(self, call: Call) -> Expr:
-        name = str(getattr(call.op, "name", "")).rpartition(".")[2]
-        if name not in ROUNDING:
-            return call
-        return Call(call.op, [self._read(call.args[0])], call.attrs, ret_ty=call.ty)
-
-    def _read(self, value: Expr) -> Expr:
-        if isinstance(value, TensorLoad):
-            return value
-        for known, buffer in zip(self._values, self.buffers, strict=True):
-            if _equal(known, value):
-                return load(buffer, self._axis.var)
-        self._values.append(value)
-        self.buffers.append(scratch(self._axis.extent, str(value.ty.dtype), "table"))
-        return load(self.buffers[-1], self._axis.var)
-
-
-def _filled(value: Expr, buffer: Buffer, axis: Var, index: Expr) -> Stmt:
-    return store(buffer, substitute(value, {axis: index}), index)
