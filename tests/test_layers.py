@@ -35,14 +35,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cost": {"caches", "declared", "graph", "reading", "scratch", "yaml_texts"},
     "search": {"declared", "graph", "cost", "memory"},
     "saturation": {"offline"},
-    "frontend": {"argument_types", "graph", "offline", "reading", "saturation"},
-    "backends": {"caches", "declared", "graph", "offline", "saturation", "scratch"},
+    "crashes": set(),
+    "frontend": {"argument_types", "crashes", "graph", "offline", "reading", "saturation"},
+    "backends": {"caches", "crashes", "declared", "graph", "offline", "saturation", "scratch"},
     "targets": {
         *{"graph", "rules", "language", "backends", "frontend", "resources", "diagnostics"},
     },
     "realization": {
         *{"argument_types", "graph", "backends", "frontend", "offline", "reading", "saturation"},
-        "scratch",
+        *{"crashes", "scratch"},
     },
     # What is measured is what `realization` makes.
     "measuring": {"graph", "cost", "backends", "frontend", "realization"},
@@ -70,7 +71,7 @@ MAY_USE = {
     "pathspec": {"cli"},
     "tvm": {"frontend", "backends", "targets", "realization", "measuring"},
     "tvm_ffi": {"frontend", "backends", "targets", "realization", "measuring"},
-    "onnx": {"frontend", "backends", "language", "realization", "saturation"},
+    "onnx": {"crashes", "frontend", "backends", "language", "realization", "saturation"},
     "onnxruntime": {"offline"},
     "scipy": {"search"},
     "pygls": {"lsp"},
