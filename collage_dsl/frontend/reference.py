@@ -10,6 +10,8 @@ from onnx import helper
 
 from collage_dsl.crashes import without_crashes
 from collage_dsl.frontend.errors import FrontendError, RefusedInputsError
+from collage_dsl.frontend.onnx_check import nodes_within
+from collage_dsl.frontend.onnx_inlined import inlined, is_read_otherwise
 from collage_dsl.frontend.onnx_model import Shapes, load_structure
 from collage_dsl.frontend.onnx_newest import is_too_new, lowered
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
@@ -44,6 +46,8 @@ def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None
     is_file = not isinstance(model, onnx.ModelProto)
     loaded = model if isinstance(model, onnx.ModelProto) else load_structure(Path(model))
     structure = loaded
+    if is_read_otherwise(loaded):
+        loaded = inlined(loaded)
     if is_too_new(loaded):
         loaded = lowered(loaded)
     if opset_of(loaded) < OLDEST_OPSET:
@@ -51,7 +55,7 @@ def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None
     elif shapes or _has_name_twice(loaded):
         loaded = _without_names(loaded)
         _reshape(loaded.graph, shapes or {})
-    if any(node.op_type in _BY_THREAD for node in loaded.graph.node):
+    if any(node.op_type in _BY_THREAD for node in nodes_within(loaded.graph.node)):
         options.intra_op_num_threads = 1
     used = exact(without_crashes(loaded))
     if is_file and used is structure:
