@@ -359,3 +359,11 @@ def test_an_optional_without_a_value_is_kept_as_it_is() -> None:
     given.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.BOOL
 
     assert operators(given) == ["onnx.Optional", "onnx.OptionalHasElement"]
+
+
+def test_tensors_of_other_shapes_cannot_be_joined() -> None:
+    given = model([node("Concat", "x z", "y", axis=1)], {"x": (2, 6), "z": (3, 5)}, ["y"])
+
+    assert refusal(given).startswith(
+        "cannot import `Concat_y`: tensors of [2, 6] and [3, 5] cannot be joined along axis 1; "
+    )

@@ -35,16 +35,29 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cost": {"caches", "declared", "graph", "reading", "scratch", "yaml_texts"},
     "search": {"declared", "graph", "cost", "memory"},
     "onnx_nodes": set(),
+    "crashes": {"onnx_nodes"},
     "exact_products": {"offline", "onnx_nodes"},
-    "frontend": {"argument_types", "exact_products", "graph", "offline", "onnx_nodes", "reading"},
+    "frontend": {
+        *{"argument_types", "crashes", "exact_products", "graph", "offline", "onnx_nodes"},
+        *{"reading"},
+    },
     "backends": {
-        *{"caches", "declared", "exact_products", "graph", "offline", "onnx_nodes", "scratch"},
+        *{"caches", "crashes", "declared", "exact_products", "graph", "offline", "onnx_nodes"},
+        *{"scratch"},
     },
     "targets": {
         *{"graph", "rules", "language", "backends", "frontend", "resources", "diagnostics"},
     },
     "realization": {
-        *{"argument_types", "graph", "backends", "exact_products", "frontend", "offline"},
+        *{
+            "argument_types",
+            "graph",
+            "backends",
+            "crashes",
+            "exact_products",
+            "frontend",
+            "offline",
+        },
         *{"reading", "scratch"},
     },
     # What is measured is what `realization` makes.
@@ -74,7 +87,8 @@ MAY_USE = {
     "tvm": {"frontend", "backends", "targets", "realization", "measuring"},
     "tvm_ffi": {"frontend", "backends", "targets", "realization", "measuring"},
     "onnx": {
-        *{"frontend", "backends", "language", "realization", "exact_products", "onnx_nodes"},
+        *{"crashes", "frontend", "backends", "language", "realization", "exact_products"},
+        *{"onnx_nodes"},
     },
     "onnxruntime": {"offline"},
     "scipy": {"search"},

@@ -691,3 +691,18 @@ def test_a_name_that_inference_makes_up_is_not_that_of_an_input() -> None:
 
     assert types["y"] == TensorType("float32", ("?",))
     assert types["z"] == TensorType("float32", ("unk__0", 3))
+
+
+@pytest.mark.parametrize("attributes", ["ceil_mode = 1", "dilations = [2, 2]", "p = 3"])
+def test_lp_pooling_gives_what_onnxruntime_gives(attributes: str) -> None:
+    made = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]> g (float[1,2,8,8] x) => (float[1,2,p,q] y)'
+        f"{{ y = LpPool <kernel_shape = [3, 3], strides = [2, 2], {attributes}> (x) }}"
+    )
+    inputs = {"x": f32(1, 2, 8, 8)}
+    (right,) = reference_session(made).run(None, inputs)
+    targets = ["native", "onnxruntime"]
+
+    found = collage.compile(made, targets, cost=lambda _: 1e-6, race_seconds=0.01).run(inputs)
+
+    np.testing.assert_allclose(found["y"], right, rtol=1e-5)

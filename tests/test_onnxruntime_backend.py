@@ -23,11 +23,12 @@ from tvm import relax
 
 import collage_dsl as collage
 from collage_dsl.backends.base import Backend, LibraryBackend
-from collage_dsl.backends.engines import _Kernel, pack, run_onnxruntime, unpack
+from collage_dsl.backends.engines import EngineError, _Kernel, pack, run_onnxruntime, unpack
 from collage_dsl.backends.onnxruntime import OnnxRuntime
 from collage_dsl.backends.registry import UnknownBackend, backend_names, find_backend
 from collage_dsl.backends.runtime.build import addons
 from collage_dsl.frontend.from_relax import from_relax
+from collage_dsl.frontend.to_relax import to_relax
 from collage_dsl.graph import Form, Graph, Node, Option, TensorType, TupleType
 from collage_dsl.realization.generators import offer_code_generator
 
@@ -494,3 +495,35 @@ def test_a_transposed_operand_of_float16_does_not_end_the_process(type_: str) ->
     inputs = {"x": np.ones((4, 2, 5), dtype), "w": np.ones((5, 3), dtype)}
 
     np.testing.assert_array_equal(made.run(inputs)["y"], np.full((2, 4, 3), 5.0))
+
+
+def test_a_session_is_tried_with_other_settings_without_a_warning(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(EngineError, match="cannot make kernel `k`"):
+        run_onnxruntime("k", pack(b"no model", {}), {})
+
+    assert "already exists" not in capfd.readouterr().err
+
+
+def test_a_loop_of_a_module_that_was_not_partitioned_does_not_end_the_process() -> None:
+    model = parse_model(
+        """<ir_version: 9, opset_import: ["": 18]>
+        g (int64 times, float16[5, 2, 5] x, float16[5, 5] w) => (float16[k, m, n] y)
+        <bool go = {1}> {
+          y = Loop <body = step (int64 i, bool on, float16[a, b, c] v)
+              => (bool further, float16[d, e, f] z) {
+            further = Identity (on)
+            t = Transpose <perm = [1, 0, 2]> (v)
+            p = MatMul (t, w)
+            z = Transpose <perm = [1, 0, 2]> (p)
+          }> (times, go, x)
+        }"""
+    )
+    module = to_relax(collage.from_onnx(model))
+    executable = tvm.compile(module, tvm.target.Target({"kind": "llvm"}))
+    inputs = [np.array(1), np.ones((5, 2, 5), np.float16), np.ones((5, 5), np.float16)]
+
+    found = relax.VirtualMachine(executable, tvm.cpu())["main"](*map(tvm.runtime.tensor, inputs))
+
+    np.testing.assert_array_equal(found.numpy(), np.full((5, 2, 5), 5.0))

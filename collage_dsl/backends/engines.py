@@ -13,6 +13,7 @@ from several threads at once. The tensors may start at any multiple of the size 
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any
 
@@ -99,18 +100,23 @@ def run_onnxruntime(
     """The engine `onnxruntime`: one session, which reads the constants where they are."""
     model, options = unpack(payload)
     try:
-        settings = _settings(cores_of(options))
+        _settings(1)  # imports onnxruntime
     except ImportError as error:
         raise EngineError(
             f"kernel `{symbol}` needs the Python package onnxruntime: {error}"
         ) from error
     values = [_value(array) for array in constants.values()]
-    # The first call lets the optimizer fold them. The second makes the session use a constant in
-    # place, whatever the optimizer has done to it; without it the constant is copied.
-    settings.add_external_initializers(list(constants), values)
-    for name, value in zip(constants, values, strict=True):
-        if name in options["shared"]:
-            settings.add_initializer(name, value)
+
+    def settings() -> Any:
+        made = _settings(cores_of(options))
+        # The first call lets the optimizer fold them. The second makes the session use a constant
+        # in place, whatever the optimizer has done to it; without it the constant is copied.
+        made.add_external_initializers(list(constants), values)
+        for name, value in zip(constants, values, strict=True):
+            if name in options["shared"]:
+                made.add_initializer(name, value)
+        return made
+
     try:
         session = _session(model, settings, options.get("left_out", ()))
     except Exception as error:
@@ -118,13 +124,13 @@ def run_onnxruntime(
     return _Kernel(symbol, session, values)
 
 
-def _session(model: bytes, settings: Any, left_out: Sequence[str] = ()) -> Any:
+def _session(model: bytes, settings: Callable[[], Any], left_out: Sequence[str] = ()) -> Any:
     """
-    A session with all optimisations but those `left_out`, in which products of bytes do not
-    saturate. onnxruntime refuses that for products of two signed bytes, which are exact anyway, and
-    with them for others in the model: then what its optimisations make of the others may saturate.
-    If they make something else that it refuses, as of pooling without channels, a session without
-    them.
+    A session of these settings with all optimisations but those `left_out`, in which products of
+    bytes do not saturate. onnxruntime refuses that for products of two signed bytes, which are
+    exact anyway, and with them for others in the model: then what its optimisations make of the
+    others may saturate. If they make something else that it refuses, as of pooling without
+    channels, a session without them.
     """
     from collage_dsl.offline import onnxruntime
 
@@ -137,16 +143,15 @@ def _session(model: bytes, settings: Any, left_out: Sequence[str] = ()) -> Any:
         from collage_dsl.exact_products import exact_in  # imports onnx
 
         model = exact_in(model)
-    settings.add_session_config_entry(_EXACT, "1")
-    try:
-        return made(model, settings)
-    except Exception:
-        settings.add_session_config_entry(_EXACT, "0")
-    try:
-        return made(model, settings)
-    except Exception:
-        settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        return made(model, settings)
+    tried = settings()
+    tried.add_session_config_entry(_EXACT, "1")  # Set anew, it would be a warning.
+    with suppress(Exception):
+        return made(model, tried)
+    tried = settings()
+    with suppress(Exception):
+        return made(model, tried)
+    tried.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return made(model, tried)
 
 
 @tvm_ffi.register_global_func(ONNX_CALL, override=True)
@@ -157,8 +162,17 @@ def run_node(text: str, *operands: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def _node(text: str) -> "_Kernel":
-    model = OnnxNode.from_text(text).model
-    return _Kernel("node", _session(model, _settings(1)), ())
+    from collage_dsl.crashes import without_crashes_in  # imports onnx
+
+    model = without_crashes_in(OnnxNode.from_text(text).model)
+    return _Kernel("node", _session(model, partial(_settings, 1), _MAY_CRASH), ())
+
+
+_MAY_CRASH = ("MatmulTransposeFusion",)
+"""
+Optimisations of the graphs inside a node that may end the process, as the backend says, which
+leaves them out only where it has to.
+"""
 
 
 def _value(array: Any) -> Any:

@@ -11,12 +11,13 @@ from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.engines import pack
 from collage_dsl.backends.onnx_writer import OPSET, Unsupported, outline, to_onnx
 from collage_dsl.backends.runtime.build import kernel_library, make_module
+from collage_dsl.crashes import may_crash, without_crashes
 from collage_dsl.graph import Form, Graph, Option, tensors
 from collage_dsl.graph.sizes import UNKNOWN, follows
 from collage_dsl.offline import onnxruntime, onnxruntime_pybind11_state
 from collage_dsl.onnx_nodes import nodes_within
 
-_WRITER = 2
+_WRITER = 3
 """The version of the models that we write; costs of another version are not reused."""
 
 Kernel = Mapping[str, Sequence[str]]
@@ -53,6 +54,8 @@ class OnnxRuntime(LibraryBackend):
 
     def codegen(self, graph: Graph, symbol: str, options: Mapping[str, Option]) -> Any:
         model, constants = to_onnx(graph)
+        if may_crash(model):
+            model = without_crashes(model, _inferred(outline(graph)[0]).value_info)
         payload = pack(
             model.SerializeToString(),
             options,
@@ -140,11 +143,15 @@ def _without_kernel(model: onnx.ModelProto, kept: Collection[str]) -> str | None
 
 def _dtypes(model: onnx.ModelProto) -> Mapping[str, str]:
     """The dtype of each value, in the notation of onnxruntime: `tensor(float)`."""
-    graph = onnx.shape_inference.infer_shapes(model).graph
+    graph = _inferred(model)
     values = {v.name: v.type.tensor_type.elem_type for v in (*graph.input, *graph.value_info)}
     values |= {tensor.name: tensor.data_type for tensor in graph.initializer}
     values |= {v.name: v.type.tensor_type.elem_type for v in graph.output}
     return {name: f"tensor({_spelled(dtype)})" for name, dtype in values.items()}
+
+
+def _inferred(model: onnx.ModelProto) -> onnx.GraphProto:
+    return onnx.shape_inference.infer_shapes(model).graph
 
 
 def _spelled(dtype: int) -> str:

@@ -1,6 +1,6 @@
 """Verify a compiled model against onnxruntime, and report what was found."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 
 from collage_dsl.engine.sizes import Part
-from collage_dsl.frontend.crashing import may_crash
-from collage_dsl.frontend.from_torch import is_of_torch
 from collage_dsl.frontend.reference import REFUSALS
-from collage_dsl.measuring.first_run import runner_apart
 from collage_dsl.realization.draws import NoDraw, draws_of, larger_draws
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.partition import KernelCall
@@ -41,15 +38,13 @@ def drawn(model: Any, part: Part) -> Part:
     run on those of the usual sizes. Raises `VerificationError` if it runs on neither. Inputs that
     the user gives are not tried before the kernels check them, which say more.
     """
-    run: Callable[[Mapping[str, Array]], object] = runner(model, part.shapes)
+    run = runner(model, part.shapes)
     try:
         usual = next(draws_of(part.graph, part.inputs))
     except NoDraw as error:
         raise VerificationError(str(error)) from None
     if part.inputs is not None:
         return part
-    if not is_of_torch(model) and may_crash(model):
-        run = runner_apart(model, part.shapes)
     try:
         run(usual.inputs)
     except REFUSALS as error:

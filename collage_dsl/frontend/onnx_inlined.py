@@ -19,15 +19,65 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     others = [each for each in known.functions if _versions(each).get("", version) != version]
     if not others:
         return onnx.inliner.inline_local_functions(known)
+    for each in others:
+        for node in _nodes(each.node):
+            if node.domain in _STANDARD and _is_mistaken(
+                node.op_type, _versions(each)[""], version
+            ):
+                raise _unconverted(each, version, f"`{node.op_type}`")
     try:
         known = onnx.shape_inference.infer_shapes(known)  # The converter needs the types.
         return onnx.inliner.inline_local_functions(known, convert_version=True)
     except (RuntimeError, onnx.shape_inference.InferenceError) as error:
-        raise FrontendError(
-            f"the function `{others[0].name}` of the model is of operator set "
-            f"{_versions(others[0])['']}, the model of {version}, and ONNX cannot convert it: "
-            "export the function in the set of the model"
-        ) from error
+        raise _unconverted(others[0], version, "it") from error
+
+
+def _unconverted(function: onnx.FunctionProto, version: int | None, what: str) -> FrontendError:
+    return FrontendError(
+        f"the function `{function.name}` of the model is of operator set "
+        f"{_versions(function)['']}, the model of {version}, and ONNX cannot convert {what}: "
+        "export the function in the set of the model"
+    )
+
+
+_CHANGED_IN = {
+    "GroupNormalization": 21,
+    "Hardmax": 13,
+    "Resize": 11,
+    "Scan": 9,
+    "Upsample": 10,
+}
+"""
+Operators that mean something else since this set, which ONNX's converter does not heed: until then,
+`GroupNormalization` had a scale for each group, `Hardmax` one maximum for several axes, and
+`Resize` another place for each element.
+"""
+
+
+def _is_mistaken(op: str, one: int, other: int | None) -> bool:
+    """Whether the converter makes something else of an operator."""
+    changed = _CHANGED_IN.get(op, 0)
+    return other is not None and min(one, other) < changed <= max(one, other)
+
+
+_STANDARD = ("", "ai.onnx")
+
+
+def is_read_otherwise(model: onnx.ModelProto) -> bool:
+    """
+    Whether onnxruntime takes a function of `model` for something else than ONNX says: it reads a
+    body in the operator set of the model, and calls its own operator where a function has the name
+    of one.
+    """
+    version = _versions(model).get("")
+    return any(
+        _versions(each).get("", version) != version or onnx.defs.has(each.name, _domain(each))
+        for each in model.functions
+    )
+
+
+def _domain(function: onnx.FunctionProto) -> str:
+    return "" if function.domain == "ai.onnx" else function.domain
 
 
 def give_defaults(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> None:
@@ -54,7 +104,7 @@ def _with_versions(model: onnx.ModelProto) -> onnx.ModelProto:
     result.CopyFrom(model)
     for function in result.functions:
         for each in function.opset_import:
-            if each.domain not in ("", "ai.onnx"):
+            if each.domain not in _STANDARD:
                 each.version = versions.get(each.domain, each.version)
     return result
 
@@ -70,15 +120,17 @@ def _with_same_operators(model: onnx.ModelProto, version: int | None) -> onnx.Mo
     result.CopyFrom(model)
     for function in result.functions:
         own = _versions(function).get("", version)
-        standard = (node for node in _nodes(function.node) if node.domain in ("", "ai.onnx"))
+        standard = (node for node in _nodes(function.node) if node.domain in _STANDARD)
         if all(_is_same(node.op_type, own, version) for node in standard):
             for each in function.opset_import:
-                each.version = version if each.domain in ("", "ai.onnx") else each.version
+                each.version = version if each.domain in _STANDARD else each.version
     return result
 
 
 def _is_same(op: str, one: int, other: int) -> bool:
     """Whether an operator of the standard differs in two versions by its types at most."""
+    if _is_mistaken(op, one, other):
+        return False
     schemas = schema_of(op, one, ""), schema_of(op, other, "")
     if schemas[0] is None or schemas[1] is None:
         return False

@@ -187,6 +187,7 @@ _COORDINATES = (
 _ATTRIBUTES: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "ConvTranspose": {"output_shape": ()},
     "IsInf": {"detect_negative": (1,), "detect_positive": (1,)},
+    "LpPool": {"ceil_mode": (0,)},  # TVM multiplies each mean by the size of a whole window.
     "Resize": {"antialias": (0,), "coordinate_transformation_mode": _COORDINATES},
     "RoiAlign": {"mode": (b"avg",)},
     "ScatterElements": {"reduction": (b"none", b"add", b"mul", b"min", b"max")},

@@ -114,6 +114,11 @@ def _whole(site: Site, place: int) -> list[Size] | None:
     return site.scope.cast_sizes(site.name(place)) if found is None else found
 
 
+def _differ(one: object, other: object) -> bool:
+    """Whether two dimensions are different numbers."""
+    return isinstance(one, int) and isinstance(other, int) and one != other
+
+
 def joined(site: Site) -> Value | None:
     """
     `Concat` of tensors whose other dimensions are not known to be equal. They have to be, which is
@@ -126,6 +131,10 @@ def joined(site: Site) -> Value | None:
         return None
     axis, is_equal = site.attrs["axis"] % len(known[0]), site.scope.arithmetic.is_equal
     wanted = [[*known[0][:axis], dims[axis], *known[0][axis + 1 :]] for dims in known]
+    for dims, sizes in zip(known, wanted, strict=True):
+        if any(_differ(*pair) for pair in zip(dims, sizes, strict=True)):
+            both = " and ".join(f"[{', '.join(map(str, each))}]" for each in (known[0], dims))
+            raise CannotConvertError(f"tensors of {both} cannot be joined along axis {axis}")
     other = [
         sum(not is_equal(*pair) for pair in zip(*both, strict=True))
         for both in zip(known, wanted, strict=True)

@@ -8,13 +8,16 @@ from typing import Any
 import onnx
 from onnx import helper
 
+from collage_dsl.crashes import without_crashes
 from collage_dsl.exact_products import exact
 from collage_dsl.frontend.errors import FrontendError, RefusedInputsError
+from collage_dsl.frontend.onnx_inlined import inlined, is_read_otherwise
 from collage_dsl.frontend.onnx_model import Shapes, load_structure
 from collage_dsl.frontend.onnx_newest import is_too_new, lowered
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
 from collage_dsl.offline import onnxruntime
 from collage_dsl.offline import onnxruntime_pybind11_state as refusals
+from collage_dsl.onnx_nodes import nodes_within
 
 REFUSALS = (
     RefusedInputsError,
@@ -35,7 +38,7 @@ def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None
     this before a compilation than after.
 
     Names of nodes have no meaning, but onnxruntime refuses a model with the same name twice. The
-    names of such a model are left out.
+    names of such a model are left out. What ends the process in onnxruntime is an error, or right.
     """
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -43,6 +46,8 @@ def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None
     is_file = not isinstance(model, onnx.ModelProto)
     loaded = model if isinstance(model, onnx.ModelProto) else load_structure(Path(model))
     structure = loaded
+    if is_read_otherwise(loaded):
+        loaded = inlined(loaded)
     if is_too_new(loaded):
         loaded = lowered(loaded)
     if opset_of(loaded) < OLDEST_OPSET:
@@ -50,9 +55,9 @@ def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None
     elif shapes or _has_name_twice(loaded):
         loaded = _without_names(loaded)
         _reshape(loaded.graph, shapes or {})
-    if any(node.op_type in _BY_THREAD for node in loaded.graph.node):
+    if any(node.op_type in _BY_THREAD for node in nodes_within(loaded.graph.node)):
         options.intra_op_num_threads = 1
-    used = exact(loaded)
+    used = exact(without_crashes(loaded))
     if is_file and used is structure:
         return _session(str(model), options)
     if is_file:

@@ -9,6 +9,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from collage_dsl.backends.onnx_writer import to_onnx
+from collage_dsl.crashes import without_crashes
 from collage_dsl.exact_products import exact
 from collage_dsl.graph import Graph, tensors
 from collage_dsl.offline import onnxruntime
@@ -200,9 +201,8 @@ def _session(model: onnx.ModelProto, constants: dict[str, Array]) -> Any:
     options.add_session_config_entry("session.disable_prepacking", "1")  # Keeps weights once.
     kept = {n: onnxruntime.OrtValue.ortvalue_from_numpy(a) for n, a in constants.items()}
     options.add_external_initializers(list(kept), list(kept.values()))
-    return onnxruntime.InferenceSession(
-        exact(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    used = exact(without_crashes(model)).SerializeToString()
+    return onnxruntime.InferenceSession(used, options, providers=["CPUExecutionProvider"])
 
 
 def unit_of(graph: Graph) -> float:
