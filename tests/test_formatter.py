@@ -253,7 +253,7 @@ def test_formatting_the_examples_of_the_language_keeps_them(text: str) -> None:
     holds(text)
 
 
-@cases(150)
+@cases(50)
 @given(mutants(SPEC) | cuts(SPEC) | soup.map("collage 1; {}".format))
 @example("collage 1; rule r = -1 - -x;")
 @example("collage 1; rule r = (f) (x,);")
@@ -261,7 +261,7 @@ def test_formatting_any_text_keeps_it(text: str) -> None:
     holds(text)
 
 
-@cases(150)
+@cases(50)
 @given(st.lists(st.tuples(st.integers(0, len(SPEC)), st.sampled_from(["#a\n", "\n#b\n", "\n\n"]))))
 @example([(60, "#a\n"), (62, "\n#b\n"), (62, "#a\n")])
 @example([(80, "#a\n"), (80, "#b\n")])
