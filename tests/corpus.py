@@ -7,6 +7,7 @@ The corpus of mistakes in `tests/mistakes/`: how it is read, and how its finding
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from collage_dsl.diagnostics import Diagnostic
@@ -58,6 +59,7 @@ def mistakes(page: Path) -> Iterator[Mistake]:
             )
 
 
+@cache
 def findings(text: str) -> tuple[Diagnostic, ...]:
     return tuple(check(Source("mistake.collage", f"{EDITION}{text}\n")))
 

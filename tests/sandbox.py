@@ -10,6 +10,8 @@ from pathlib import Path
 import onnx
 import onnx.parser
 
+from tests.caches import with_compiled_code
+
 MODEL = '<ir_version: 8, opset_import: ["": 17]> g (float[3] x) => (float[3] y) { y = Relu (x) }'
 SPEC = "collage 1; target mine on llvm { rules op_call_by_kind(); }"
 
@@ -21,12 +23,16 @@ STORE = ("--store", "store/costs.sqlite")
 
 
 class Sandbox:
-    """Folders of their own for a model, its outputs, its store, caches and temporary files."""
+    """
+    Folders of their own for a model, its outputs, its store, caches and temporary files. The caches
+    have the C++ code of the package, compiled.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         for name in ("saved", "store", "cache", "home", "tmp"):
             (folder / name).mkdir()
+        with_compiled_code(folder / "cache")
         onnx.save(onnx.parser.parse_model(MODEL), folder / "model.onnx")
         self.spoil_spec()
 

@@ -28,6 +28,7 @@ from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import unpromising, unsuitable
 from collage_dsl.realization.variants import pinned
 from collage_dsl.resources import folder
+from tests.cases import covering
 from tests.reference import run_onnx
 from tests.test_schedule import Array, built, native, outputs
 
@@ -94,9 +95,7 @@ def drawn(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
     return np.where(rng.random(shape) < 0.5, extreme, array).astype(dtype)
 
 
-BYTES = pytest.mark.parametrize(
-    ("operand", "weight"), [("int8", "int8"), ("uint8", "int8"), ("uint8", "uint8")]
-)
+BYTES = [("int8", "int8"), ("uint8", "int8"), ("uint8", "uint8")]
 SIZES = [
     (1, 5, 3),
     (2, 33, 70),
@@ -112,12 +111,10 @@ def wide(emit: Any, x: Any, zero: Any) -> Any:
     return emit(R.subtract(emit(R.astype(x, "int32")), emit(R.astype(zero, "int32"))))
 
 
-@BYTES
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("rows", "inner", "columns", "operand", "weight"), covering(SIZES, BYTES))
 def test_a_product_of_integers_is_exact(
-    size: tuple[int, int, int], operand: str, weight: str
+    rows: int, inner: int, columns: int, operand: str, weight: str
 ) -> None:
-    rows, inner, columns = size
     x, w = drawn((rows, inner), operand, 0), drawn((inner, columns), weight, 1)
     a, b = drawn((), operand, 2), drawn((columns,), weight, 3)
 
@@ -153,8 +150,9 @@ def quantized(emit: Any, x: Any, scale: Any, zero: Any, axis: int) -> Any:
     return emit(R.dequantize(x, scale, zero, axis))
 
 
-@BYTES
-@pytest.mark.parametrize(("image", "filters", "attrs"), IMAGES)
+@pytest.mark.parametrize(
+    ("image", "filters", "attrs", "operand", "weight"), covering(IMAGES, BYTES)
+)
 def test_a_convolution_of_dequantized_bytes_is_exact(
     image: tuple[int, ...],
     filters: tuple[int, ...],

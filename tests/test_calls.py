@@ -265,14 +265,14 @@ def test_inputs_have_the_names_of_the_model(
 # ---- Alignment ----
 
 
-@pytest.mark.parametrize("elements", [0, 1, 4, 8])
-def test_kernels_of_every_kind_take_any_alignment(elements: int) -> None:
+def test_kernels_of_every_kind_take_any_alignment() -> None:
     x = np.random.default_rng(3).normal(size=(1, 3, 12, 12)).astype(np.float32)
     given = compiled(small_convolution(), "native").executable
+    expected = run_onnx(small_convolution(), {"x": x})["y"]
 
-    (y,) = given.run({"x": shifted(x, elements)}).values()
-
-    np.testing.assert_allclose(y, run_onnx(small_convolution(), {"x": x})["y"], rtol=1e-4)
+    for elements in (0, 1, 4, 8):
+        (y,) = given.run({"x": shifted(x, elements)}).values()
+        np.testing.assert_allclose(y, expected, rtol=1e-4)
 
 
 def test_no_native_function_assumes_more_than_its_elements_need() -> None:

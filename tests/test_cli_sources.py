@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import collage_dsl as collage_api
 from collage_dsl.cli.main import app
 from collage_dsl.engine.lock import Lock
+from tests.caches import with_compiled_code
 from tests.commands import assert_one_message, said
 from tests.declared import declare
 from tests.models import small_convolution
@@ -34,6 +35,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert each["near"] > 1e8
         assert all(0 <= each[name] < 1 for name in ("launch", "cold"))
     return path
+
+
+@pytest.fixture
+def compiled_code(tmp_path: Path) -> None:
+    with_compiled_code(tmp_path / "cache")
 
 
 @pytest.fixture
@@ -139,6 +145,7 @@ def test_a_calibration_is_shown(store: Path) -> None:
     assert " ps " in done.out
 
 
+@pytest.mark.usefixtures("compiled_code")
 def test_a_compiled_model_and_its_lock_keep_where_costs_came_from(folder: Path) -> None:
     given = ("-t", "native", "--costs", "mine", "--costs", "analytic")
     arguments = ["freeze", "small.onnx", *given, "-o", "a.lock", "--output-format", "json"]

@@ -11,7 +11,7 @@ from benchmarks.onnx_cases import (
     run_in_onnxruntime,
 )
 
-SAMPLE = 100
+SAMPLE = 50
 
 WRONG_IN_ONNXRUNTIME = (
     *("attention_4d_diff_heads_mask4d_padded_kv", "attention_4d_causal_fp16", "dft", "stft"),

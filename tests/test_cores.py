@@ -24,6 +24,7 @@ from collage_dsl.backends.runtime.cores import on_cores
 from collage_dsl.backends.schedule import schedule
 from collage_dsl.backends.schedule.loops import parallel
 from collage_dsl.realization.saving import save
+from tests.cases import slow
 from tests.shared_loops import CORES, executable, helpers, inputs, seconds_of
 from tests.test_schedule import fused
 
@@ -68,8 +69,8 @@ def test_one_core_starts_no_thread_and_two_start_one() -> None:
     "environment",
     [
         {},
-        {"TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-        {"TVM_NUM_THREADS": "8", "TVM_BIND_THREADS": "1"},
+        slow({"TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}),
+        slow({"TVM_NUM_THREADS": "8", "TVM_BIND_THREADS": "1"}),
         {"TVM_BIND_THREADS": "1", "TVM_THREAD_POOL_SPIN_COUNT": "100000000"},
     ],
 )

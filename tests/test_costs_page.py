@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from collage_dsl.cli.main import app
+from tests.caches import with_compiled_code
 from tests.declared import declare
 
 PAGE = (Path(__file__).parent.parent / "docs" / "costs.md").read_text("utf-8")
@@ -49,8 +50,13 @@ def test_the_plans_of_the_page_are_what_it_shows() -> None:
         assert answer(command) == expected
 
 
+@pytest.fixture
+def compiled_code(tmp_path: Path) -> None:
+    with_compiled_code(tmp_path / "cache")
+
+
 @pytest.mark.engine
-@pytest.mark.usefixtures("folder")
+@pytest.mark.usefixtures("compiled_code", "folder")
 def test_the_other_commands_of_the_page_run() -> None:
     calibrated, plans = (block.splitlines() for block in blocks("sh"))
 

@@ -22,6 +22,7 @@ from collage_dsl.backends.schedule import schedule_variant
 from collage_dsl.backends.schedule.depthwise import sizes
 from collage_dsl.backends.schedule.scheduled import VariantError
 from collage_dsl.frontend.light import light_model
+from tests.cases import covering
 from tests.test_product_variants import computed
 from tests.test_schedule import Array, Shapes, convolved, fused, native
 
@@ -31,13 +32,7 @@ sys.path.append(str(ROOT / "benchmarks"))
 from kernels.ours import made_by_us  # noqa: E402 - a module of the benchmarks
 from layers import Layers, random_inputs  # noqa: E402 - a module of the benchmarks
 
-CORES = pytest.mark.parametrize("cores", [1, 2])
 PROCESSORS = pytest.mark.parametrize("processor", [None, "haswell", "x86-64"])
-PARTS = pytest.mark.parametrize(
-    "parts",
-    [(True, True), (True, False), (False, True)],
-    ids=["before and after", "before", "after"],
-)
 
 WINDOWS: list[tuple[tuple[int, ...], int, int, int, int]] = [
     ((1, 24, 14, 14), 96, 3, 1, 24),
@@ -113,19 +108,20 @@ def check(
     assert np.abs(found - wanted).max() <= 2e-6 * np.abs(wanted).max()
 
 
-@CORES
-@PARTS
-@pytest.mark.parametrize(("image", "inner", "side", "stride", "made"), WINDOWS)
+@pytest.mark.parametrize(
+    ("image", "inner", "side", "stride", "made", "before", "after", "cores"),
+    covering(WINDOWS, [(True, True), (True, False), (False, True)], [1, 2]),
+)
 def test_a_block_of_any_shape_is_exact(
     image: tuple[int, ...],
     inner: int,
     side: int,
     stride: int,
     made: int,
-    parts: tuple[bool, bool],
+    before: bool,
+    after: bool,
     cores: int,
 ) -> None:
-    before, after = parts
     image = image if before else (image[0], inner, *image[2:])
     steps: list[Step] = [(inner, 1, 1, False)] * before + [(inner, side, stride, True)]
     steps += [(made, 1, 1, False)] * after
@@ -178,9 +174,8 @@ def test_another_chain_is_refused_with_a_reason() -> None:
         schedule_variant(func, "depthwise", target=native())
 
 
-@CORES
 @pytest.mark.usefixtures("small_loops_are_shared")
-@pytest.mark.parametrize(("image", "steps", "residual"), CHAINS)
+@pytest.mark.parametrize(("image", "steps", "residual", "cores"), covering(CHAINS, [1, 2]))
 def test_direct_computes_any_chain(
     image: tuple[int, ...], steps: list[Step], residual: bool, cores: int
 ) -> None:

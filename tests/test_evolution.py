@@ -15,7 +15,7 @@ from collage_dsl.search.breeding import Breeding, Genome, groups
 from collage_dsl.search.evolution import Times, fittest, refine
 from collage_dsl.search.execution_order import in_execution_order
 from collage_dsl.search.exhaustive import covers
-from tests.cases import cases
+from tests.cases import cases, sample
 from tests.graphs import LIBRARY, NATIVE, candidate, graph_of
 from tests.search_problems import again, random_problem
 from tests.test_engine_properties import assert_runs
@@ -107,7 +107,7 @@ POOL = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", sample(3, range(5)))
 def test_the_planted_plan_is_found_among_many_without_trying_most(seed: int) -> None:
     generator = random.Random(seed)
     costs = {each: len(each.nodes) * generator.uniform(1.0, 1.5) for each in POOL}

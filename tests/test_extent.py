@@ -11,6 +11,7 @@ from collage_dsl.language.reasoning.patterns.extent import extent
 from collage_dsl.rules import FusionRule
 from collage_dsl.rules.trace import Trace
 from collage_dsl.source import Source
+from tests.cases import sample
 
 PATTERNS = """
 pattern one(x) { y = exp(x); yield y; }
@@ -113,7 +114,7 @@ GROWING = (
 )
 
 
-@pytest.mark.parametrize(("seed", "around"), list(product(SEEDS, GROWING)))
+@pytest.mark.parametrize(("seed", "around"), sample(3, product(SEEDS, GROWING)))
 def test_a_rule_that_is_said_to_add_nothing_adds_no_call(seed: str, around: str) -> None:
     names = ["max_depth"] if around.startswith("vertical") else ["max_nodes", "max_depth"]
     alone = rule_of(seed)
@@ -123,9 +124,10 @@ def test_a_rule_that_is_said_to_add_nothing_adds_no_call(seed: str, around: str)
         told = [each.message for each in check(Source("t", whole)) if each.code == "W0425"]
         if not any(map(_adds_nothing, told)) and not (told and "none" in around):
             continue
+        growing = rule_of(text)
         for graph in graphs():
             before = {each.inside & graph.calls for each in alone.propose(graph, Trace())}
-            after = {each.inside & graph.calls for each in rule_of(text).propose(graph, Trace())}
+            after = {each.inside & graph.calls for each in growing.propose(graph, Trace())}
             assert after == before
 
 

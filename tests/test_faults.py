@@ -30,7 +30,8 @@ from collage_dsl.measuring.worker import Workers
 from collage_dsl.report.documents import MeasurementsDocument
 from collage_dsl.report.text import measurements_text
 from collage_dsl.rules import FusionSpec, OpCallByKind
-from tests.commands import collage as command
+from tests.cases import covering, slow
+from tests.commands import said as command
 from tests.faulty_backends import Crashing, Hanging
 from tests.models import small_convolution
 from tests.planted_backends import DyingOnce, Greedy, OffWhenLarge, WrongForNegative
@@ -101,24 +102,22 @@ def all_answers(victims: tuple[str, ...], when: str, file: str) -> list[list[str
     return answers
 
 
-@pytest.mark.parametrize("when", ["building", "timing"])
-@pytest.mark.parametrize(
-    ("victims", "said"),
-    [
-        (("worker",), "a process that measured a kernel was killed"),
-        (("server",), "the server that starts processes for kernels was killed"),
-        (("tracker",), "the tracker of resources was killed"),
-        (("server", "worker"), "the server that starts processes for kernels was killed"),
-        (("tracker", "server", "worker"), "a process that measured a kernel was killed"),
-    ],
-    ids=["worker", "server", "tracker", "server and worker", "all"],
-)
+_VICTIMS = [
+    (["worker"], "a process that measured a kernel was killed"),
+    (["server"], "the server that starts processes for kernels was killed"),
+    (["tracker"], "the tracker of resources was killed"),
+    (["tracker", "server", "worker"], "a process that measured a kernel was killed"),
+    (["server", "worker"], "the server that starts processes for kernels was killed"),
+]
+
+
+@pytest.mark.parametrize(("victims", "said", "when"), covering(_VICTIMS, ["building", "timing"]))
 def test_what_is_killed_is_started_again_and_no_task_is_lost(
-    victims: tuple[str, ...], said: str, when: str, tmp_path: Path
+    victims: list[str], said: str, when: str, tmp_path: Path
 ) -> None:
     file = str(tmp_path / "struck")
     with pytest.warns(WorkersWarning) as warned:
-        answers = all_answers(victims, when, file)
+        answers = all_answers(tuple(victims), when, file)
 
     assert any(said in str(each.message) for each in warned)
     assert answers == [["did 0", "did 3"], ["did blow", "did 1"], ["did 2"]]
@@ -460,7 +459,7 @@ def test_a_run_that_is_interrupted_goes_on_where_it_stopped(sandbox: Sandbox, ph
 @pytest.mark.parametrize(
     ("number", "code", "said"),
     [
-        (signal.SIGTERM, 143, "terminated"),
+        slow(signal.SIGTERM, 143, "terminated"),
         (signal.SIGHUP, 129, "terminated: the terminal was closed"),
     ],
 )

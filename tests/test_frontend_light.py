@@ -11,6 +11,7 @@ from onnx import numpy_helper
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.light import light_model, light_models
 from collage_dsl.frontend.onnx import from_onnx
+from tests.cases import slow
 from tests.test_frontend_onnx import largest_error, operators, random_inputs, run_onnx
 
 SMALL = ("squeezenet", "shufflenet")
@@ -46,7 +47,7 @@ def check(name: str) -> None:
     assert largest_error(model, graph) < 1e-4
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [slow("squeezenet"), "shufflenet"])
 def test_a_small_light_model_computes_the_same(name: str) -> None:
     check(name)
 

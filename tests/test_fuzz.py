@@ -22,14 +22,14 @@ def none_fails(campaign: str, count: int, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("campaign", "count"),
     [
-        ("specs", 40),
-        ("models", 40),
-        ("builds", 8),
-        ("tables", 20),
-        ("folders", 10),
-        ("editor", 3),
-        ("values", 12),
-        ("graphs", 40),
+        ("specs", 15),
+        ("models", 15),
+        ("builds", 3),
+        ("tables", 8),
+        ("folders", 4),
+        ("editor", 1),
+        ("values", 4),
+        ("graphs", 12),
     ],
 )
 def test_no_random_input_is_a_defect(campaign: str, count: int, tmp_path: Path) -> None:

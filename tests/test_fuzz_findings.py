@@ -26,6 +26,7 @@ from collage_dsl.realization.partition import realize
 from collage_dsl.realization.runners import runner
 from collage_dsl.realization.signature import ExecutableError, Signature
 from collage_dsl.resources import shipped_spec
+from tests.cases import covering
 
 Array = np.ndarray[Any, Any]
 
@@ -993,8 +994,10 @@ def test_a_sum_of_products_of_no_elements() -> None:
     agrees(parsed(text, 17), {"x": f32(3, 0), "y": f32(0)})
 
 
-@pytest.mark.parametrize("size", [1, 2, 5])
-@pytest.mark.parametrize("kind", ["Sum", "Max", "Min", "Prod", "Mean", "L2", "LogSumExp"])
+REDUCTIONS = ["Sum", "Max", "Min", "Prod", "Mean", "L2", "LogSumExp"]
+
+
+@pytest.mark.parametrize(("kind", "size"), covering(REDUCTIONS, [1, 2, 5]))
 def test_a_slice_that_may_be_empty_is_reduced(kind: str, size: int) -> None:
     model = parsed(
         f"""(float[3,n] x) => (float[3,1] y) {{

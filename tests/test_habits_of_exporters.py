@@ -8,6 +8,7 @@ from onnx.parser import parse_model
 
 import collage_dsl as collage
 from collage_dsl.realization.runners import runner
+from tests.cases import covering
 
 
 def test_a_comparison_with_a_truth_value_is_fused() -> None:
@@ -23,7 +24,7 @@ def test_a_comparison_with_a_truth_value_is_fused() -> None:
           z = Not (c)
         }"""
     )
-    compiled = collage.compile(model, ["native"], cost=[lambda kernel: 1e-6], race_seconds=0.1)
+    compiled = collage.compile(model, ["native"], cost=[lambda kernel: 1e-6], race_seconds=0.01)
     x = np.arange(-5, 5).reshape(2, 5)
 
     found = compiled.run({"x": x})
@@ -46,7 +47,7 @@ def test_negative_padding_takes_elements_away(mode: str, target: str) -> None:
           c = Pad <mode = "{mode}"> (x, third)
         }}"""
     )
-    compiled = collage.compile(model, [target], cost=[lambda kernel: 1e-6], race_seconds=0.1)
+    compiled = collage.compile(model, [target], cost=[lambda kernel: 1e-6], race_seconds=0.01)
     inputs = {"x": np.arange(1, 6, dtype=np.float32)}
 
     found = compiled.run(inputs)
@@ -79,7 +80,7 @@ def test_an_enlarged_image_may_hold_infinities(mode: str) -> None:
         }}"""
     )
 
-    collage.compile(model, ["native"], cost=[lambda kernel: 1e-6], race_seconds=0.1)
+    collage.compile(model, ["native"], cost=[lambda kernel: 1e-6], race_seconds=0.01)
 
 
 def test_rounding_decides_between_integers_of_16_bits() -> None:
@@ -101,7 +102,7 @@ def test_rounding_decides_between_integers_of_16_bits() -> None:
         return 1e-7 if kernel.nodes == {"q", "d", "g", "r"} else 1e-6 * len(kernel.nodes)
 
     for target in ("native", "onnxruntime"):
-        collage.compile(model, [target], cost=[cost], race_seconds=0.1)
+        collage.compile(model, [target], cost=[cost], race_seconds=0.01)
 
 
 def test_an_attribute_of_a_function_has_its_default() -> None:
@@ -121,7 +122,7 @@ def test_an_attribute_of_a_function_has_its_default() -> None:
         leaky <slope: float = 0.25> (x) => (y) { y = LeakyRelu <alpha: float = @slope> (x) }"""
     )
     targets = ["native", "onnxruntime"]
-    compiled = collage.compile(model, targets, cost=[lambda kernel: 1e-6], race_seconds=0.1)
+    compiled = collage.compile(model, targets, cost=[lambda kernel: 1e-6], race_seconds=0.01)
     x = -np.ones((2, 3), np.float32)
 
     found = compiled.run({"x": x, "c": np.array(False)})
@@ -176,7 +177,7 @@ def test_a_function_of_another_set_may_have_values_of_unknown_types() -> None:
           y = Mul (x, t) }"""
     )
     targets = ["native", "onnxruntime"]
-    compiled = collage.compile(model, targets, cost=[lambda kernel: 1e-6], race_seconds=0.1)
+    compiled = collage.compile(model, targets, cost=[lambda kernel: 1e-6], race_seconds=0.01)
     x = np.ones((2, 3), np.float32)
 
     assert (compiled.run({"x": x, "c": np.array(True)})["y"] == 2).all()
@@ -253,13 +254,12 @@ def fused(name: str, opset: int) -> onnx.ModelProto:
     return model
 
 
-@pytest.mark.parametrize("opset", [11, 17])
-@pytest.mark.parametrize("name", FUSED)
+@pytest.mark.parametrize(("name", "opset"), covering(FUSED, [11, 17]))
 def test_what_onnxruntime_fused_is_native(name: str, opset: int) -> None:
     """Each kernel and the whole model are compared with onnxruntime."""
     cost = [lambda kernel: 1e-6]
 
-    compiled = collage.compile(fused(name, opset), ["native"], cost=cost, race_seconds=0.1)
+    compiled = collage.compile(fused(name, opset), ["native"], cost=cost, race_seconds=0.01)
 
     assert {kernel.target for kernel in compiled.plan.kernels} == {"tvm"}
 
@@ -280,7 +280,7 @@ def test_norms_of_groups_are_one_operator(dtype: str, target: str) -> None:
         => ({dtype}[2,4,5,5] y) {{ y = GroupNormalization <num_groups = 2> (x, s, s) }}"""
     )
 
-    collage.compile(model, [target], cost=[lambda kernel: 1e-6], race_seconds=0.1)
+    collage.compile(model, [target], cost=[lambda kernel: 1e-6], race_seconds=0.01)
 
     ops = [node.op for node in collage.from_onnx(model).nodes if node.is_call]
     assert [op for op in ops if op != "astype"] == ["nn.group_norm"]
@@ -294,7 +294,7 @@ def test_a_norm_of_doubles_runs_in_onnxruntime(opset: int) -> None:
     )
     targets = ["native", "onnxruntime"]
 
-    compiled = collage.compile(model, targets, cost=[lambda kernel: 1e-6], race_seconds=0.1)
+    compiled = collage.compile(model, targets, cost=[lambda kernel: 1e-6], race_seconds=0.01)
 
     assert {kernel.target for kernel in compiled.plan.kernels} == {"onnxruntime"}
 
@@ -354,7 +354,7 @@ def attending(name: str) -> onnx.ModelProto:
 def test_attention_in_one_node_is_native(name: str) -> None:
     cost = [lambda kernel: 1e-6]
 
-    compiled = collage.compile(attending(name), ["native"], cost=cost, race_seconds=0.1)
+    compiled = collage.compile(attending(name), ["native"], cost=cost, race_seconds=0.01)
 
     assert {kernel.target for kernel in compiled.plan.kernels} == {"tvm"}
 
@@ -423,7 +423,7 @@ def test_scales_without_elements_are_none(mode: str, opset: int) -> None:
     assert [node.op for node in collage.from_onnx(model).nodes if node.is_call] == [
         "image.resize2d"
     ]
-    compiled = collage.compile(model, ["native"], cost=[lambda kernel: 1e-6], race_seconds=0.1)
+    compiled = collage.compile(model, ["native"], cost=[lambda kernel: 1e-6], race_seconds=0.01)
     inputs = {"x": np.random.default_rng(0).normal(size=(1, 2, 3, 4)).astype(np.float32)}
 
     found = compiled.run(inputs)

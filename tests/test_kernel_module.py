@@ -286,11 +286,30 @@ def test_what_the_compiler_says_is_shown_shortened(
     assert not list((tmp_path / "cache").rglob("*.o"))
 
 
+COPYING = """\
+#!/bin/sh
+[ "$1" = --version ] && exec echo copying
+case "$*" in
+  *kernel_module.cc*) made=kernel_module.o ;;
+  *cores.cc*) made=cores.o ;;
+  *) made=kernel_module.so ;;
+esac
+while [ "$1" != -o ]; do shift; done
+sleep 0.2
+cat "{made}/$made" > "$2"
+"""
+"""A compiler that gives what another has compiled: both processes write each file at once."""
+
+
 def test_two_processes_may_compile_at_once(tmp_path: Path) -> None:
     script = "from collage_dsl.backends.runtime import build; print(build.kernel_library())"
+    compiler = tmp_path / "compiler"
+    compiler.write_text(COPYING.format(made=build.kernel_library().parent))
+    compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
     environment = os.environ | {
         "PYTHONPATH": str(Path(__file__).parents[1]),
-        "XDG_CACHE_HOME": str(tmp_path),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "CXX": str(compiler),
     }
 
     both = [

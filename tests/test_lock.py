@@ -18,7 +18,7 @@ from collage_dsl.engine.locked import LockError
 from collage_dsl.engine.replay import replay
 from collage_dsl.engine.specs import specs_of
 from collage_dsl.graph import CandidateKernel
-from tests.commands import collage as run_collage
+from tests.commands import said
 from tests.models import small_convolution
 
 TARGETS = ("native", "onnxruntime")
@@ -224,11 +224,11 @@ def test_the_commands_freeze_and_compile(tmp_path: Path) -> None:
     onnx.save(small_convolution(), model)
     both = ("-t", "native", "-t", "onnxruntime")
 
-    frozen = run_collage("freeze", model, *both, "--store", store, "-o", lock)
+    frozen = said("freeze", model, *both, "--store", store, "-o", lock)
     assert frozen.code == 0, frozen.err
     assert f"written to {lock}" in frozen.out
     saved = [
-        run_collage("compile", model, *both, "--store", other, "--frozen", lock, "-o", folder)
+        said("compile", model, *both, "--store", other, "--frozen", lock, "-o", folder)
         for other, folder in ((store, tmp_path / "a"), (tmp_path / "new.sqlite", tmp_path / "b"))
     ]
 
@@ -238,7 +238,7 @@ def test_the_commands_freeze_and_compile(tmp_path: Path) -> None:
     assert not (tmp_path / "new.sqlite").exists()
     one, other = ((tmp_path / folder / "model.so").read_bytes() for folder in "ab")
     assert one == other
-    refused = run_collage("compile", model, "-t", "native", "--frozen", lock, "-o", tmp_path / "c")
+    refused = said("compile", model, "-t", "native", "--frozen", lock, "-o", tmp_path / "c")
     assert refused.code == 1
     assert refused.err.endswith(
         "error: the lock is for the targets tvm, onnxruntime, in this order\n"
@@ -316,18 +316,17 @@ def test_a_kernel_that_was_not_priced_is_infeasible(model: onnx.ModelProto, lock
 def test_the_commands_freeze_and_replay(tmp_path: Path) -> None:
     model, lock = tmp_path / "small.onnx", tmp_path / "a.lock"
     onnx.save(small_convolution(), model)
-    store = tmp_path / "costs.sqlite"
     both = ("-t", "native", "-t", "onnxruntime")
-    assert run_collage("freeze", model, *both, "--store", store, "-o", lock).code == 0
+    assert said("freeze", model, *both, "--costs", "analytic", "-o", lock).code == 0
 
-    same = run_collage("replay", lock, model, *both)
+    same = said("replay", lock, model, *both)
     assert same.code == 0, same.err
     assert same.out.endswith("the kernels that were frozen\n")
     content = json.loads(lock.read_text())
     make_dear(content)
     lock.write_text(json.dumps(content))
 
-    other = run_collage("replay", lock, model, *both, "--output-format", "json")
+    other = said("replay", lock, model, *both, "--output-format", "json")
     assert other.code == 1
     (plan,) = json.loads(other.out)["plans"]
     assert plan["differences"]

@@ -18,6 +18,7 @@ from tvm.script import tirx as T
 
 import collage_dsl as collage
 from collage_dsl.resources import shipped_spec
+from tests.cases import covering
 from tests.partitioned import LLVM
 
 Array = np.ndarray[Any, Any]
@@ -88,8 +89,7 @@ def module_of(operator: Operator, rows: int | str) -> tvm.IRModule:
     return builder.get()
 
 
-@pytest.mark.parametrize("rows", [4, "n"])
-@pytest.mark.parametrize("case", SORTED)
+@pytest.mark.parametrize(("case", "rows"), covering(SORTED, [4, "n"]))
 def test_sorts_and_scans_are_native_kernels(case: str, rows: int | str) -> None:
     operator, expected = SORTED[case]
     module = module_of(operator, rows)
@@ -196,8 +196,7 @@ TRUTH: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Array, Array], Array
 """Operators of two truth values, and what they compute."""
 
 
-@pytest.mark.parametrize("other", [None, False, True])
-@pytest.mark.parametrize("case", TRUTH)
+@pytest.mark.parametrize(("case", "other"), covering(TRUTH, [None, False, True]))
 def test_truth_values_are_added_and_compared(case: str, other: bool | None) -> None:
     operator, expected = TRUTH[case]
     zero = relax.const(0.0, "float32")
@@ -228,8 +227,7 @@ ONE_KERNEL = collage.load(
 )["tvm"]
 
 
-@pytest.mark.parametrize("rows", [4, "n"])
-@pytest.mark.parametrize("case", SORTED)
+@pytest.mark.parametrize(("case", "rows"), covering(SORTED, [4, "n"]))
 def test_sorts_and_scans_are_fused_with_the_calls_before_and_after_them(
     case: str, rows: int | str
 ) -> None:

@@ -31,6 +31,7 @@ from collage_dsl.realization.signature import Signature
 from collage_dsl.report.documents import PlanDocument
 from collage_dsl.report.text import plan_text
 from collage_dsl.search import Plan
+from tests.cases import covering
 
 Array = np.ndarray[Any, Any]
 
@@ -489,8 +490,7 @@ CONVOLUTIONS = {
 }
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize("convolution", CONVOLUTIONS)
+@pytest.mark.parametrize(("convolution", "activation"), covering(CONVOLUTIONS, ACTIVATIONS))
 def test_nan_passes_the_activation_of_every_variant(convolution: str, activation: str) -> None:
     variant, weights, groups = CONVOLUTIONS[convolution]
     pad = weights[-1] // 2

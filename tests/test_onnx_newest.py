@@ -13,7 +13,7 @@ from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.onnx_newest import NEWEST_IR, NEWEST_OPSET, lowered
 from collage_dsl.frontend.reference import reference_session
 from collage_dsl.offline import onnxruntime
-from tests.commands import collage as run_command
+from tests.commands import said as run_command
 
 NEWEST = '<ir_version: 14, opset_import: ["": 28]> g '
 TARGETS = ("native", "onnxruntime")

@@ -6,7 +6,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-import collage_dsl as collage_api
+import collage_dsl as collage
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import searched
 from collage_dsl.graph import Graph
@@ -16,7 +16,7 @@ from collage_dsl.rules import DFPattern, FusionSpec, Trace
 from collage_dsl.rules.matcher import Attempt, matches
 from collage_dsl.rules.predicate import Predicate, PredicateError
 from collage_dsl.source import Source
-from tests.commands import collage
+from tests.commands import said
 from tests.models import small_convolution
 
 MODULE = """
@@ -62,14 +62,14 @@ def proposed(function: str) -> tuple[int, list[str]]:
 
 
 def test_why_and_near_ask_host_code_only_where_it_may_run() -> None:
-    asked = collage_api.patterns(text=SPEC.replace("FUNCTION", "why"))["p"]
+    asked = collage.patterns(text=SPEC.replace("FUNCTION", "why"))["p"]
 
-    assert "x '' float32" in collage_api.why(asked, graph(), at="y", allow_extern=True).because
-    assert len(collage_api.near(asked, graph(), allow_extern=True).misses) == 1
+    assert "x '' float32" in collage.why(asked, graph(), at="y", allow_extern=True).because
+    assert len(collage.near(asked, graph(), allow_extern=True).misses) == 1
     with pytest.raises(PredicateError, match="allow"):
-        collage_api.why(asked, graph(), at="y")
+        collage.why(asked, graph(), at="y")
     with pytest.raises(PredicateError, match="allow"):
-        collage_api.near(asked, graph())
+        collage.near(asked, graph())
 
 
 @pytest.mark.parametrize("function", ["none", "true"])
@@ -94,22 +94,19 @@ def test_what_is_no_answer_is_an_error_and_not_a_refusal(function: str) -> None:
         proposed(function)
 
 
-def test_nothing_is_imported_unless_it_is_allowed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_imported_unless_it_is_allowed(tmp_path: Path) -> None:
     """What `collage lsp` does with such a file is in tests/lsp/test_server.py."""
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     path = tmp_path / "spec.collage"
     path.write_text(SPEC.replace("FUNCTION", "true"))
 
     assert check(Source(str(path), path.read_text())) == ()
     for command in (["check"], ["fmt"], ["convert", "--to", "yaml"]):
-        assert collage(*command, path).code == 0
-    assert collage("explain", "E0410").code == 0
-    assert "E0711" in collage("test", path).out
+        assert said(*command, path).code == 0
+    assert said("explain", "E0410").code == 0
+    assert "E0711" in said("test", path).out
     model = tmp_path / "m.graph"
     model.write_text("x: f32[4]; y = nn.relu(x); return y;")
-    assert collage("why", f"{path}#p", model, "--at", "y").code == 2
+    assert said("why", f"{path}#p", model, "--at", "y").code == 2
     with pytest.raises(PredicateError, match="not allowed"):
         spec("true").candidates(graph(), Trace(lookup=lookup()))
     assert not (tmp_path / "imported").exists()
@@ -156,9 +153,8 @@ target t on llvm { rules union(dfpattern(a.one), dfpattern(two), dfpattern(three
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
+def files(tmp_path: Path) -> tuple[Path, Path, Path]:
     """A model, a spec whose library runs a relu only where host code says so, and costs."""
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     (model, spec, costs) = (tmp_path / name for name in ("m.onnx", "s.collage", "costs.yaml"))
     onnx.save(small_convolution(), model)
     native = "target tvm on llvm { rules op_call_by_kind(); }\n"
@@ -170,11 +166,11 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, 
 def test_the_commands_run_host_code_only_with_the_flag(files: tuple[Path, Path, Path]) -> None:
     model, spec, costs = files
     for command in (["candidates"], ["plan", "--costs", costs]):
-        refused = collage(*command, model, "-t", spec)
+        refused = said(*command, model, "-t", spec)
         assert (refused.code, refused.out) == (2, "")
         assert "predicate `fits`" in refused.err
         assert "`--allow-extern` allows it" in refused.err
-        allowed = collage(*command, model, "-t", spec, "--allow-extern", "--output-format", "json")
+        allowed = said(*command, model, "-t", spec, "--allow-extern", "--output-format", "json")
         assert allowed.code == 0, allowed.err
         assert '"target": "t"' in allowed.out
     assert (spec.parent / "imported").exists()
@@ -189,21 +185,21 @@ def test_what_explains_a_match_runs_host_code_only_with_the_flag(
     model.write_text("graph { x: f32[4]; y = nn.relu(x); return y; }")
     asked = (command, f"{spec}#p", model, *(("--at", "y") if command == "why" else ()))
 
-    refused = collage(*asked)
+    refused = said(*asked)
     assert (refused.code, refused.out) == (2, "")
     assert "`--allow-extern` allows it" in refused.err
-    allowed = collage(*asked, "--allow-extern")
+    allowed = said(*asked, "--allow-extern")
     assert allowed.code == 0, allowed.err
     assert ("p matches at `y`" if command == "why" else "p matches at 1 node") in allowed.out
     spec.write_text(SPEC.replace("FUNCTION", "why"))
-    assert "x '' float32 (4,) 1 False None" in collage(*asked, "--allow-extern").out
+    assert "x '' float32 (4,) 1 False None" in said(*asked, "--allow-extern").out
 
 
 def test_the_check_of_a_pattern_table_needs_no_flag(tmp_path: Path) -> None:
     model = tmp_path / "m.graph"
     model.write_text("x: i32[4, 8]; w: i32[8, 8]; m = matmul(x, w); return m;")
 
-    done = collage("why", "cublas#cublas.matmul", model, "--at", "m")
+    done = said("why", "cublas#cublas.matmul", model, "--at", "m")
 
     assert (done.code, done.err) == (1, "")
     assert "the check of cublas.matmul refuses" in done.out
@@ -213,32 +209,32 @@ def test_tests_of_a_file_run_host_code_only_with_the_flag(
     files: tuple[Path, Path, Path],
 ) -> None:
     _, spec, _ = files
-    refused = collage("test", spec)
+    refused = said("test", spec)
 
     assert refused.code == 1
     assert "E0711" in refused.out
     assert "`--allow-extern` allows it" in refused.out
-    assert collage("test", spec, "--allow-extern").out == "1 test passed\n"
+    assert said("test", spec, "--allow-extern").out == "1 test passed\n"
 
 
 def test_propose_and_compile_take_the_same_flag(files: tuple[Path, Path, Path]) -> None:
     model, path, costs = files
     specs = list(load(path).values())
-    asked = collage_api.from_onnx(model)
+    asked = collage.from_onnx(model)
     with pytest.raises(PredicateError, match="not allowed"):
-        collage_api.propose(asked, *specs)
-    found = collage_api.propose(asked, *specs, allow_extern=True)
+        collage.propose(asked, *specs)
+    found = collage.propose(asked, *specs, allow_extern=True)
     assert "t" in {candidate.target for candidate in found}
-    table = collage_api.CostTable.load(costs)
+    table = collage.CostTable.load(costs)
     with pytest.raises(PredicateError, match="not allowed"):
-        collage_api.compile(model, specs, cost=table)
+        collage.compile(model, specs, cost=table)
 
-    compiled = collage_api.compile(model, specs, cost=table, allow_extern=True, race_seconds=0.1)
+    compiled = collage.compile(model, specs, cost=table, allow_extern=True, race_seconds=0.1)
 
     mixed = next(c for c in compiled.report.contenders if c.name == "mixed")
     assert "t" in mixed.targets
 
 
 def test_a_refusal_by_host_code_is_the_reason_that_a_node_is_not_covered() -> None:
-    with pytest.raises(collage_api.UncoveredError, match="refuses"):
+    with pytest.raises(collage.UncoveredError, match="refuses"):
         searched(graph(), [spec("no")], lambda _: 1.0, lookup(allow_extern=True))

@@ -16,12 +16,14 @@ from collage_dsl.backends.products import unsuitable_for_gemm, unsuitable_for_ge
 from collage_dsl.backends.schedule import schedule_variant
 from collage_dsl.backends.schedule.scheduled import VariantError
 from collage_dsl.backends.variants import unpromising
+from tests.cases import covering
 from tests.test_schedule import Array, Shapes, built, fused, native
 
 pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
 
 CORES = pytest.mark.parametrize("cores", [1, 2])
-PROCESSORS = pytest.mark.parametrize("processor", [None, "haswell", "x86-64"])
+RUNNING = [None, "haswell", "x86-64"]
+PROCESSORS = pytest.mark.parametrize("processor", RUNNING)
 
 
 def computed(
@@ -69,8 +71,7 @@ MATRICES = [(1, 5, 3), (2, 33, 70), (5, 40, 130), (7, 13, 17), (15, 64, 32), (29
             (30, 3072, 40), (9, 2500, 33), (70, 2053, 17)]  # fmt: skip
 
 
-@CORES
-@pytest.mark.parametrize(("rows", "inner", "columns"), MATRICES)
+@pytest.mark.parametrize(("rows", "inner", "columns", "cores"), covering(MATRICES, [1, 2]))
 def test_a_matrix_product_of_any_shape_is_exact(
     rows: int, inner: int, columns: int, cores: int
 ) -> None:
@@ -105,8 +106,7 @@ IMAGES = [((1, 64, 28, 28), 40, 1), ((1, 300, 7, 7), 70, 1), ((2, 24, 15, 15), 3
           ((2, 16, 9, 11), 48, 1), ((1, 2304, 3, 3), 40, 1), ((1, 521, 5, 5), 33, 1)]  # fmt: skip
 
 
-@CORES
-@pytest.mark.parametrize(("image", "channels", "strides"), IMAGES)
+@pytest.mark.parametrize(("image", "channels", "strides", "cores"), covering(IMAGES, [1, 2]))
 def test_a_convolution_of_one_tap_is_a_matrix_product(
     image: tuple[int, ...], channels: int, strides: int, cores: int
 ) -> None:
@@ -177,9 +177,9 @@ FILTERS = [
 ]
 
 
-@CORES
-@PROCESSORS
-@pytest.mark.parametrize("filters", FILTERS, ids=str)
+@pytest.mark.parametrize(
+    ("filters", "processor", "cores"), covering(FILTERS, RUNNING, [1, 2]), ids=str
+)
 def test_a_convolution_of_several_taps_or_groups_is_a_matrix_product(
     filters: Filters, processor: str | None, cores: int
 ) -> None:
@@ -193,8 +193,7 @@ def test_a_convolution_of_several_taps_or_groups_is_a_matrix_product(
     )
 
 
-@CORES
-@pytest.mark.parametrize("filters", FILTERS[:4], ids=str)
+@pytest.mark.parametrize(("filters", "cores"), covering(FILTERS[:4], [1, 2]), ids=str)
 def test_what_follows_a_convolution_of_several_taps_is_computed_from_its_sums(
     filters: Filters, cores: int
 ) -> None:
@@ -238,8 +237,7 @@ def test_convolutions_over_one_and_three_dimensions_are_matrix_products(dimensio
     check([image, weight], lambda emit, x, w: call(x, w, padding=1), expected)
 
 
-@PROCESSORS
-@pytest.mark.parametrize("size", [7, 14, 23])
+@pytest.mark.parametrize(("size", "processor"), covering([7, 14, 23], RUNNING))
 def test_an_epilogue_is_computed_before_the_sums_are_stored(
     size: int, processor: str | None
 ) -> None:
@@ -286,8 +284,7 @@ def test_a_weight_that_is_read_twice_is_not_packed() -> None:
 FEW = [(1, 5, 3), (1, 1000, 1000), (1, 64, 8200), (2, 33, 70), (3, 7, 129), (4, 200, 96)]
 
 
-@CORES
-@pytest.mark.parametrize(("rows", "inner", "columns"), FEW)
+@pytest.mark.parametrize(("rows", "inner", "columns", "cores"), covering(FEW, [1, 2]))
 def test_a_product_of_few_rows_reads_its_weights_where_they_are(
     rows: int, inner: int, columns: int, cores: int
 ) -> None:

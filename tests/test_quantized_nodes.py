@@ -11,6 +11,7 @@ from onnx import numpy_helper
 import collage_dsl as collage
 from collage_dsl.backends.onnx_writer.call import Unsupported
 from collage_dsl.backends.onnx_writer.model import to_onnx
+from tests.cases import covering
 from tests.reference import run_onnx
 
 Array = np.ndarray[Any, Any]
@@ -141,8 +142,7 @@ def assert_in_steps(ours: Array, theirs: Array) -> None:
     assert (difference > 0).mean() < 0.01
 
 
-@pytest.mark.parametrize("opset", [10, 17, 21])
-@pytest.mark.parametrize(("call", "op"), CASES)
+@pytest.mark.parametrize(("call", "op", "opset"), covering(CASES, [10, 17, 21]))
 def test_an_operator_on_quantized_numbers_is_a_usual_one(call: str, op: str, opset: int) -> None:
     made = model(call, opset)
     graph = collage.from_onnx(made)

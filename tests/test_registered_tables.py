@@ -25,6 +25,7 @@ from collage_dsl.rules.predicate import Predicate, PredicateError
 from collage_dsl.source import Source
 from collage_dsl.targets.attach import TargetError
 from tests.commands import collage as command
+from tests.commands import said
 from tests.test_gather import Named
 
 GRAPH = """
@@ -395,7 +396,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_command_imports_the_module_of_a_table_only_with_the_flag(
     files: Path, asked: tuple[str, ...]
 ) -> None:
-    done = command(*asked, files / "lib.collage")
+    done = said(*asked, files / "lib.collage")
 
     assert done.code == 1
     assert "E0810" in done.out + done.err
@@ -412,8 +413,8 @@ def test_a_converted_spec_still_finds_the_check_of_its_table(files: Path) -> Non
     asked = ("why", spec, files / "odd.graph", "--at", "y")
 
     assert 'from "pattern_table:cli_tables:cli_lib.dense";' in text
-    assert command("check", spec).code == 0
-    refused, allowed = command(*asked), command(*asked, "--allow-extern")
+    assert said("check", spec).code == 0
+    refused, allowed = said(*asked), command(*asked, "--allow-extern")
     assert refused.code == 2
     assert "`--allow-extern` lets its module be imported" in refused.err
     assert "the check of cli_lib.dense refuses" in allowed.out

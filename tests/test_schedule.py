@@ -17,6 +17,7 @@ from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
 from collage_dsl.backends.runtime.cores import on_cores
 from collage_dsl.backends.schedule import schedule
+from tests.cases import covering
 
 Array = Any
 Shapes = Sequence[tuple[int, ...]]
@@ -142,8 +143,7 @@ CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, int]]] = [
 ]
 
 
-@CORES
-@pytest.mark.parametrize(("image", "weight", "options"), CONVOLUTIONS)
+@pytest.mark.parametrize(("image", "weight", "options", "cores"), covering(CONVOLUTIONS, [1, 2]))
 def test_a_convolution_of_any_shape_is_the_sum_over_its_windows(
     image: tuple[int, ...], weight: tuple[int, ...], options: dict[str, int], cores: int
 ) -> None:
@@ -277,8 +277,7 @@ POOLS = [((1, 5, 13, 13), 3, 2, 1), ((2, 17, 7, 7), 3, 1, 1), ((1, 3, 112, 112),
          ((1, 4, 12, 12), 2, 2, 0), ((1, 4, 17, 33), 5, 3, 2)]  # fmt: skip
 
 
-@CORES
-@pytest.mark.parametrize(("shape", "kernel", "stride", "pad"), POOLS)
+@pytest.mark.parametrize(("shape", "kernel", "stride", "pad", "cores"), covering(POOLS, [1, 2]))
 def test_pooling_of_any_shape_takes_the_maximum_or_mean_of_its_windows(
     shape: tuple[int, ...], kernel: int, stride: int, pad: int, cores: int
 ) -> None:
@@ -354,8 +353,10 @@ def test_two_sums_taken_in_one_block_are_both_vectorised() -> None:
     )
 
 
-@CORES
-@pytest.mark.parametrize("length", [2, 3, 8, 16, 24, 32, 48, 100])
+LENGTHS = [2, 3, 8, 16, 24, 32, 48, 100]
+
+
+@pytest.mark.parametrize(("length", "cores"), covering(LENGTHS, [1, 2]))
 def test_a_value_that_only_the_sum_of_its_row_reads_is_summed(length: int, cores: int) -> None:
     def body(emit: Any, x: Any) -> Any:
         y = emit(R.exp(x))
@@ -364,9 +365,9 @@ def test_a_value_that_only_the_sum_of_its_row_reads_is_summed(length: int, cores
     check([(5, length)], body, lambda x: (np.exp(x) ** 2).sum(1), cores)
 
 
-@CORES
-@pytest.mark.parametrize("length", [2, 3, 8, 16, 24, 32, 48, 100])
-@pytest.mark.parametrize("function", [R.sum, R.max, R.mean])
+@pytest.mark.parametrize(
+    ("length", "function", "cores"), covering(LENGTHS, [R.sum, R.max, R.mean], [1, 2])
+)
 def test_the_elements_of_a_row_and_what_they_reduce_to_may_both_be_results(
     function: Any, length: int, cores: int
 ) -> None:

@@ -14,6 +14,7 @@ from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 from tvm.target.codegen import llvm_get_intrinsic_name
 
 from collage_dsl.backends.schedule import schedule
+from tests.cases import covering
 from tests.test_schedule import (
     CORES,
     Array,
@@ -46,8 +47,7 @@ DEPTHWISE: list[tuple[tuple[int, ...], int, dict[str, int]]] = [
 ]
 
 
-@CORES
-@pytest.mark.parametrize(("image", "kernel", "options"), DEPTHWISE)
+@pytest.mark.parametrize(("image", "kernel", "options", "cores"), covering(DEPTHWISE, [1, 2]))
 def test_a_depthwise_convolution_of_any_shape_is_the_sum_over_its_windows(
     image: tuple[int, ...], kernel: int, options: dict[str, int], cores: int
 ) -> None:
@@ -77,9 +77,10 @@ def test_what_follows_a_depthwise_convolution_is_computed_from_registers(
     )
 
 
-@CORES
-@pytest.mark.parametrize(("kernel", "stride", "pad"), [(3, 2, 1), (2, 2, 0), (3, 1, 1), (5, 3, 2)])
-@pytest.mark.parametrize("size", [6, 13, 33])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "pad", "size", "cores"),
+    covering([(3, 2, 1), (2, 2, 0), (3, 1, 1), (5, 3, 2)], [6, 13, 33], [1, 2]),
+)
 def test_pooling_takes_the_maximum_or_the_mean_of_its_windows(
     kernel: int, stride: int, pad: int, size: int, cores: int
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import slow
 from tests.commands import FIVE_MISTAKES
 
 COLLAGE = f"{sys.executable} -m collage_dsl.cli.main"
@@ -35,7 +36,13 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("command", "code"),
-    [("check wrong", 1), ("explain E0109", 0), ("ops é*", 2), ("check é", 2), ("ops nn.*", 0)],
+    [
+        ("check wrong", 1),
+        slow("explain E0109", 0),
+        ("ops é*", 2),
+        slow("check é", 2),
+        slow("ops nn.*", 0),
+    ],
 )
 def test_an_encoding_without_the_characters(folder: Path, command: str, code: int) -> None:
     for environment in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}):
@@ -55,7 +62,7 @@ def test_a_picture_is_written_to_standard_output_whatever_that_is(folder: Path) 
     assert done.stdout.startswith(b"<svg")
 
 
-@pytest.mark.parametrize("form", ["json", "yaml", "collage"])
+@pytest.mark.parametrize("form", ["json", slow("yaml"), "collage"])
 def test_what_will_be_a_file_is_utf8_in_any_encoding(folder: Path, form: str) -> None:
     command = f"collage convert spec --to {form}"
 
@@ -89,7 +96,7 @@ def test_streams_that_are_closed_or_full(
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("errors", ["2> >(true)", "2>/dev/full", "2>&-"])
+@pytest.mark.parametrize("errors", ["2> >(true)", slow("2>/dev/full"), slow("2>&-")])
 def test_a_command_goes_on_if_nobody_reads_its_progress(folder: Path, errors: str) -> None:
     import onnx
 

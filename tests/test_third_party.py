@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from collage_dsl.realization.difference import relative_error
+from tests.caches import with_compiled_code
 from tests.models import small_convolution
 from tests.reference import run_onnx
 
@@ -20,6 +21,7 @@ def test_it_is_placed_alike_and_computes_alike_by_every_way_in(tmp_path: Path) -
     installed, model, results = tmp_path / "site", tmp_path / "model.onnx", tmp_path / "results"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--no-index", "--target", installed, PACKAGE], check=True)
+    with_compiled_code(tmp_path / "cache")
     onnx.save_model(small_convolution(), model)
 
     folders = [str(installed), *filter(None, [os.environ.get("PYTHONPATH")])]

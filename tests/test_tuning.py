@@ -46,8 +46,7 @@ from collage_dsl.realization.variants import with_variant
 from collage_dsl.rules import CombineByPrimitives, FusionSpec, Limits, OpCallByKind
 from collage_dsl.rules.primitive import TVM_DEFAULT
 from collage_dsl.search import Plan, PlannedKernel
-from tests.commands import assert_one_message
-from tests.commands import collage as run_collage
+from tests.commands import assert_one_message, said
 from tests.models import small_convolution
 from tests.sandbox import Sandbox
 from tests.tuned_models import keep, narrowed_convolution, record_of, whole
@@ -552,7 +551,7 @@ def tuned_by_command(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tuned")
     (folder / "model.onnx").write_bytes(narrowed_convolution().SerializeToString())
     (folder / "t.collage").write_text(SPEC)
-    done = run_collage(
+    done = said(
         *("tune", folder / "model.onnx", "-t", folder / "t.collage", "--at", "y"),
         *("--trials", 2, "--store", folder / "costs.sqlite", "--output-format", "json"),
     )
@@ -576,7 +575,7 @@ def test_the_kernel_at_a_node_is_tuned_and_every_schedule_is_shown(tuned_by_comm
 
 def test_a_record_is_found_in_a_fresh_process(tuned_by_command: Path) -> None:
     folder = tuned_by_command
-    done = run_collage(
+    done = said(
         *("plan", folder / "model.onnx", "-t", folder / "t.collage"),
         *("--store", folder / "costs.sqlite", "--output-format", "json"),
     )
@@ -620,7 +619,7 @@ def test_what_to_tune_can_be_found_by_costs_that_are_known(tuned_by_command: Pat
     folder = tuned_by_command
     with CostStore(folder / "costs.sqlite") as costs:
         before = len(costs)
-    done = run_collage(
+    done = said(
         *("tune", folder / "model.onnx", "-t", folder / "t.collage", "--at", "y", "--trials", 2),
         *("--costs", "recorded", "--store", folder / "costs.sqlite", "--output-format", "json"),
     )
@@ -636,21 +635,21 @@ def test_records_are_shown_shipped_and_merged(tuned_by_command: Path, tmp_path: 
     from collage_dsl.report.tuning import RecordsDocument
 
     records, shipped = tuned_by_command / "costs.tuned.sqlite", tmp_path / "shipped.json"
-    told = run_collage("records", "export", shipped, "--records", records)
+    told = said("records", "export", shipped, "--records", records)
     assert (told.code, told.out) == (0, f"wrote 2 schedules to {shipped}\n")
     own = tmp_path / "own.sqlite"
-    told = run_collage("records", "merge", shipped, records, "--records", own)
+    told = said("records", "merge", shipped, records, "--records", own)
     assert told.out.splitlines() == [
         f"{shipped}: 2 schedules taken into {own}",
         f"{records}: 0 schedules taken into {own}; 2 known already",
     ]
-    best = run_collage("records", "export", shipped, "--best", "--records", own)
+    best = said("records", "export", shipped, "--best", "--records", own)
     assert best.out == f"wrote 1 schedule to {shipped}\n"
 
-    shown = run_collage("records", "show", "--log", "--records", own, "--output-format", "json")
+    shown = said("records", "show", "--log", "--records", own, "--output-format", "json")
     [function] = RecordsDocument.model_validate_json(shown.out).functions
     assert (function.label, function.trials, len(function.log)) == ("nn.conv2d+clip+astype", 2, 2)
-    text = run_collage("records", "show", "--log", "--records", own).out
+    text = said("records", "show", "--log", "--records", own).out
     assert "nn.conv2d+clip+astype" in text
     assert function.function in text
 
@@ -658,7 +657,7 @@ def test_records_are_shown_shipped_and_merged(tuned_by_command: Path, tmp_path: 
 @pytest.mark.parametrize("at", ["z", ""])
 def test_a_node_that_does_not_exist_is_said(tuned_by_command: Path, at: str) -> None:
     folder = tuned_by_command
-    done = run_collage("tune", folder / "model.onnx", "-t", folder / "t.collage", "--at", at)
+    done = said("tune", folder / "model.onnx", "-t", folder / "t.collage", "--at", at)
 
     assert_one_message(done, 2, f"the model has no node `{at}`")
 
@@ -672,8 +671,8 @@ def test_a_budget_is_a_time() -> None:
 
 
 def test_missing_records_are_said(tmp_path: Path) -> None:
-    done = run_collage("records", "show", "--records", tmp_path / "none.sqlite")
+    done = said("records", "show", "--records", tmp_path / "none.sqlite")
 
     assert_one_message(done, 2, "there is no file")
-    done = run_collage("records", "show", "--records", tmp_path)
+    done = said("records", "show", "--records", tmp_path)
     assert_one_message(done, 2, f"cannot read {tmp_path}: it is a folder")

@@ -58,7 +58,7 @@ def texts(parts: Iterable[Part], added: int, *, called: bool) -> str:
     return f"collage 1;\n{patterns}pattern p(x) {{{bindings} where {asked}; yield {of}; }}\n"
 
 
-@cases(150)
+@cases(40)
 @given(st.lists(PARTS, min_size=2, max_size=3), st.integers(-3, 3), st.booleans())
 def test_a_pattern_is_refused_exactly_if_no_ways_of_its_parts_go_together(
     parts: list[Part], added: int, called: bool
@@ -69,7 +69,7 @@ def test_a_pattern_is_refused_exactly_if_no_ways_of_its_parts_go_together(
     assert ("E0320" in found) == (added not in sums)
 
 
-@cases(60)
+@cases(20)
 @given(st.lists(PARTS, min_size=2, max_size=3), st.integers(-3, 3))
 def test_an_alternative_is_warned_of_exactly_if_it_goes_with_no_others(
     parts: list[Part], added: int

@@ -11,6 +11,7 @@ from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 from collage_dsl import parse_graph
 from collage_dsl.backends.variants import unpromising
 from collage_dsl.backends.winograd import unsuitable
+from tests.cases import covering
 from tests.test_product_variants import Filters, computed
 from tests.test_schedule import native
 
@@ -26,10 +27,11 @@ STRIDED = [
 ]
 
 
-@pytest.mark.parametrize("cores", [1, 2])
-@pytest.mark.parametrize("processor", [None, "x86-64"])
-@pytest.mark.parametrize("variant", ERROR)
-@pytest.mark.parametrize("filters", STRIDED, ids=str)
+@pytest.mark.parametrize(
+    ("filters", "variant", "processor", "cores"),
+    covering(STRIDED, ERROR, [None, "x86-64"], [1, 2]),
+    ids=str,
+)
 def test_a_convolution_with_strides_is_precise(
     filters: Filters, variant: str, processor: str | None, cores: int
 ) -> None:

@@ -10,7 +10,8 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
-from tests.test_winograd import WINOGRAD, check, computed, reason
+from tests.cases import covering
+from tests.test_winograd import ERROR, check, computed, reason
 
 pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
 
@@ -54,9 +55,7 @@ def convolved(x: Array, w: Array, layer: Layer) -> Array:
     return np.einsum("ncdhwzyx,oczyx->nodhw", seen, w.astype("float64"), optimize=True)
 
 
-@WINOGRAD
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(("name", "variant", "cores"), covering(LAYERS, ERROR, [1, 2]))
 def test_results_are_those_of_a_direct_convolution(name: str, variant: str, cores: int) -> None:
     layer, rng = LAYERS[name], np.random.default_rng(0)
     x = rng.standard_normal(layer.shape, "float32")

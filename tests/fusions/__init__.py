@@ -9,12 +9,14 @@ neighbours. Each function gives the nodes inside each fusion of one kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 import collage_dsl as collage
 from collage_dsl.graph import Graph
+from collage_dsl.rules import FusionSpec
 from tests.fusions.activations import NUMBERS, activations
 from tests.fusions.attentions import attentions, causal_attentions
 from tests.fusions.layers import branches, dense_stacks
@@ -48,12 +50,18 @@ def proposed(graph: Graph) -> dict[str, set[Fusion]]:
     What the spec proposes: for each kind the nodes of the candidates, without those that are a
     part of a larger one.
     """
-    (spec,) = collage.load(SPEC).values()
+    spec = the_spec()
     found: dict[str, set[Fusion]] = {name: set() for name in FUSIONS}
     for candidate in collage.propose(graph, spec):
         inside = frozenset(graph.index(name) for name in candidate.nodes)
         found[candidate.label.removeprefix(f"{spec.name}.")].add(inside)
     return {name: _largest(groups) for name, groups in found.items()}
+
+
+@cache
+def the_spec() -> FusionSpec:
+    (spec,) = collage.load(SPEC).values()
+    return spec
 
 
 def _largest(groups: set[Fusion]) -> set[Fusion]:

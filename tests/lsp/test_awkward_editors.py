@@ -160,8 +160,8 @@ def test_every_question_has_an_answer_at_any_position(text: str, line: int) -> N
         "untitled:/tmp/new%20file.collage",
         "vscode-vfs://github/x/a.collage",
         "file:///tmp/two%20words/f%C3%A9%23%3F.collage",
-        "file:///tmp/per%2520cent.collage",
-        "file:///tmp/%ff.collage",
+        "file:///none/per%2520cent.collage",
+        "file:///none/%ff.collage",
     ],
 )
 def test_answers_use_the_uri_of_the_editor(uri: str) -> None:
