@@ -842,5 +842,5 @@ def test_no_difference_is_said_to_be_infinite(error: float, tolerance: float, sa
 def test_a_kernel_with_other_integers_is_not_said_to_be_infinitely_far() -> None:
     right = Right("onnxruntime", lambda _: [np.array([1, 2])], lambda _: [])
 
-    with pytest.raises(WrongResult, match="those of `onnxruntime` on large inputs$"):
+    with pytest.raises(WrongResult, match=r"those of `onnxruntime` on large inputs$"):
         largest_error(lambda _: [np.array([1, 3])], right, [], "large")
