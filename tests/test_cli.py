@@ -249,7 +249,8 @@ def test_a_compiler_that_nothing_provides(model: Path, tmp_path: Path, costs: Pa
     )
 
     done = said("plan", model, "-t", path, "--store", tmp_path / "costs.sqlite")
-    assert_one_message(done, 2, "no backend is named `onnxruntim`", "did you mean `onnxruntime`?")
+    named = "no backend is named `onnxruntim`"
+    assert_one_message(done, 2, named, "did you mean `onnxruntime`?", "install the package")
     # Proposing needs no backend.
     assert said("candidates", model, "-t", path).code == 0
 

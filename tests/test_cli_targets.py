@@ -79,7 +79,9 @@ def test_a_target_written_the_original_way_is_told_what_to_write(tmp_path: Path)
 
 
 def test_what_is_no_target_is_refused(tmp_path: Path) -> None:
-    for text in ("[1]", "{", "null"):
+    number = '{"kind": "llvm", "feature.fusion_spec": 7}'
+    for text in ("[1]", "{", "null", "{}", number):
         (tmp_path / "bad.json").write_text(text)
         done = said("extract", tmp_path / "bad.json")
         assert (done.code, done.err.count("\n")) == (1, 1)
+        assert "bad.json" in done.err

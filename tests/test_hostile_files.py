@@ -5,12 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
 
 from collage_dsl.cost import CostStore, StoreError
 from collage_dsl.cost.records import Records
 from collage_dsl.cost.table import CostTable, TableError
 from tests.commands import assert_one_message, collage
+from tests.models import small_convolution
 
 NATIVE = Path(__file__).parent.parent / "specs" / "native.collage"
 
@@ -85,3 +87,15 @@ def test_a_command_that_cannot_read_a_table_says_so(tmp_path: Path) -> None:
     done = collage("plan", "none.onnx", "-t", NATIVE, "--costs", tmp_path)
 
     assert_one_message(done, 2, "cannot read the cost table", "Is a directory")
+
+
+@pytest.mark.parametrize("source", ["analytic", "recorded"])
+def test_a_store_that_is_no_file_is_refused_where_it_is_only_read(
+    tmp_path: Path, source: str
+) -> None:
+    model = tmp_path / "model.onnx"
+    onnx.save(small_convolution(), model)
+
+    done = collage("plan", model, "-t", NATIVE, "--costs", source, "--store", tmp_path)
+
+    assert_one_message(done, 2, f"cannot open the cost store {tmp_path}", "it is a folder")

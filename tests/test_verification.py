@@ -3,6 +3,7 @@
 import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from collage_dsl.backends.onnxruntime import OnnxRuntime
 from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Form, Graph, Node, OpaqueType, Option, Toolchain, members
+from collage_dsl.measuring.checked import Right, WrongResult, largest_error
 from collage_dsl.realization import native
 from collage_dsl.realization.difference import compared, relative_error, tolerance
 from collage_dsl.realization.draws import Draw, draws_of
@@ -28,7 +30,12 @@ from collage_dsl.realization.onnx_reference import Reference, evaluated
 from collage_dsl.realization.partition import realized
 from collage_dsl.realization.runners import exact_runner, runner
 from collage_dsl.realization.signature import ExecutableError, Signature
-from collage_dsl.realization.verification import Verification, VerificationError
+from collage_dsl.realization.verification import (
+    Finding,
+    Verification,
+    VerificationError,
+    failed,
+)
 from collage_dsl.realization.verify import verify
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from tests.models import small_convolution, transformer_block
@@ -816,3 +823,24 @@ def test_values_halfway_between_two_steps_may_be_rounded_to_either(last: str, st
         middle = found[..., 1, 1]
         assert np.array_equal(np.rint(np.ptp(middle, axis=0) / step), is_half)
     fast(model, ["native"])
+
+
+@pytest.mark.parametrize(
+    ("error", "tolerance", "said"),
+    [
+        (2e-3, 1e-4, "differs from onnxruntime by 2.0e-03 of its largest value, where 1e-04 is"),
+        (inf, 0.0, "differs from onnxruntime where integers have to be equal (inputs: usual)"),
+        (inf, 1e-4, "in shape, in dtype, or in which numbers are finite (inputs: usual)"),
+    ],
+)
+def test_no_difference_is_said_to_be_infinite(error: float, tolerance: float, said: str) -> None:
+    output = Finding(error, tolerance, "y", "usual")
+
+    assert said in str(failed(Verification(None, output, (), ("usual",), 1)))
+
+
+def test_a_kernel_with_other_integers_is_not_said_to_be_infinitely_far() -> None:
+    right = Right("onnxruntime", lambda _: [np.array([1, 2])], lambda _: [])
+
+    with pytest.raises(WrongResult, match=r"those of `onnxruntime` on large inputs$"):
+        largest_error(lambda _: [np.array([1, 3])], right, [], "large")

@@ -476,7 +476,7 @@ def test_near_is_a_table() -> None:
         7/8   y     nn.relu   p.collage:8:9  `dtype(x) in [f16, bf16]` does not hold (at `y`): dtype(x) is f32
         6/7   d     add       p.collage:8:9  `dtype(x) in [f16, bf16]` does not hold (at `d`): dtype(x) is f32
 
-        1 more are farther away; nothing of it holds at 0
+        1 more is farther away; nothing of it holds at 0
         """)  # fmt: skip  # noqa: E501
 
 

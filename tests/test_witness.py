@@ -228,14 +228,18 @@ pattern block(x, w: const) {
 """
 
 
-def test_the_command_shows_a_test_that_passes(tmp_path: Path) -> None:
-    path = tmp_path / "a.collage"
-    path.write_text(FILE, "utf-8")
+@pytest.mark.parametrize(
+    "value", ["nn.relu(matmul(x, w))", "concat((exp(x), tanh(w)))", "add(split(x).1, w)"]
+)
+def test_the_command_shows_a_test_that_passes(tmp_path: Path, value: str) -> None:
+    """`nodes` counts neither tuples nor projections."""
+    path, text = tmp_path / "a.collage", FILE.replace("nn.relu(matmul(x, w))", value)
+    path.write_text(text, "utf-8")
 
     done = said("example", path)
 
     assert done.code == 0
-    (outcome,) = run_tests(load_contents(Source("a.collage", f"{FILE}\n{done.out}")))
+    (outcome,) = run_tests(load_contents(Source("a.collage", f"{text}\n{done.out}")))
     assert outcome.passed
 
 

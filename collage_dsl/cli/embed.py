@@ -29,7 +29,10 @@ def extract_spec(file: Path) -> int:
         raise TargetError(f"{file} is not JSON: {problem}") from None
     if not isinstance(options, dict):
         raise TargetError(f"{file} is no target: that is an object with a `kind`")
-    spec = extract(options)
+    try:
+        spec = extract(options)
+    except TargetError as problem:
+        raise TargetError(f"{file}: {problem}") from None
     if spec is None:
         complain(f"the target in {file} carries no fusion spec")
         return WRONG

@@ -22,5 +22,6 @@ def show_example(named: str, output_format: str) -> None:
 
 def _test(pattern: str, found: Example) -> str:
     graph = "".join(f"  {line}\n" for line in str(found).splitlines())
-    expected = f"expect matches({pattern}, at: {found.at}, nodes: {len(found.nodes)}) == 1;"
+    calls = (found.graph.set_of(*found.nodes) & found.graph.calls).bit_count()
+    expected = f"expect matches({pattern}, at: {found.at}, nodes: {calls}) == 1;"
     return f'test "an example of {pattern}" {{\n{graph}  {expected}\n}}\n'

@@ -57,6 +57,12 @@ _ENVIRONMENT = {
     "UnreadableModelError",
 }
 
+_ADVICE = {
+    "UnknownBackend": "install the package that declares it; `collage plan` needs no backend if "
+    "`--costs` gives the costs of its kernels",
+}
+"""What to do on the command line, where the message of an exception does not say it."""
+
 _READ_FROM_FILES = {"ArraysError", "LockError", "TableError"}
 """Exceptions about given files whose cause says if the file cannot be read at all."""
 
@@ -167,4 +173,6 @@ def _message(error: Exception) -> str:
     if name == "RuleError":
         return text
     text = with_options(text)
+    if name in _ADVICE:
+        text = f"{text}: {_ADVICE[name]}"
     return f"error: {printable_lines(text) if name in _OF_LINES else printable(text)}"

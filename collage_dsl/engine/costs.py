@@ -84,7 +84,7 @@ class Pricing:
         """What a store has. Nothing is measured."""
         path = path or self.store
         name = f"recorded {path}"
-        if not path.is_file():
+        if not path.exists():
             return Source(name, lambda kernel: nan, is_timed=True)
         cost = self.measuring(path)
         return Source(name, cost.recorded, cost.measured_at, is_timed=True)
@@ -95,7 +95,7 @@ class Pricing:
 
         @cache
         def rates(backend: str) -> Rates | None:
-            if not self.store.is_file():
+            if not self.store.exists():
                 return None
             with CostStore(self.store) as store:
                 return kept(store, rates_context(name, backend))

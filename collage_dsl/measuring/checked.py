@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -138,8 +139,9 @@ def largest_error(
             continue
         error, allowed = _difference(found, wanted, partial(of_result, place), right.unit)
         if error > allowed:
+            far = f" by {error:.0e}" if isfinite(error) else ""
             raise WrongResult(
-                f"its results differ from those of `{right.name}` by {error:.0e} on {draw} inputs"
+                f"its results differ from those of `{right.name}`{far} on {draw} inputs"
             )
         worst = max(worst, error)
     return worst

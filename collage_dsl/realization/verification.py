@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 
@@ -86,7 +87,7 @@ def failed(verification: Verification, reference: str = ONNXRUNTIME) -> Verifica
     if not verification.wrong:
         worst = verification.worst
         return VerificationError(
-            f"the output `{worst.node}` differs from {reference} by {_share(worst)}, "
+            f"the output `{worst.node}` differs from {reference} {_far(worst)}, "
             "but no kernel does\n"
             "help: the import of the model differs, or small errors add up; report the model as a "
             "defect",
@@ -127,11 +128,14 @@ _SHOWN = 5
 """How many wrong kernels a message has at most."""
 
 
-def _share(finding: Finding) -> str:
-    return (
-        f"{finding.error:.1e} of its largest value, where {finding.tolerance:.0e} is allowed "
-        f"(inputs: {finding.draw})"
-    )
+def _far(finding: Finding) -> str:
+    """How far a value is from what it should be, to follow "differs"."""
+    if isfinite(finding.error):
+        share = f"by {finding.error:.1e} of its largest value"
+        return f"{share}, where {finding.tolerance:.0e} is allowed (inputs: {finding.draw})"
+    if not finding.tolerance:
+        return f"where integers have to be equal (inputs: {finding.draw})"
+    return f"in shape, in dtype, or in which numbers are finite (inputs: {finding.draw})"
 
 
 def _described(finding: Finding) -> str:
@@ -142,7 +146,7 @@ def _described(finding: Finding) -> str:
     listed = ", ".join(nodes) if len(nodes) <= _SHOWN else f"{nodes[0]}, …, {nodes[-1]}"
     return (
         f"  {kernel.label} of target `{kernel.target}`{variant}, nodes {listed}: "
-        f"`{finding.node}` differs by {_share(finding)}"
+        f"`{finding.node}` differs {_far(finding)}"
     )
 
 

@@ -84,7 +84,8 @@ def near_text(document: NearDocument) -> str:
             )
         )
     table = _aligned([("held", "node", "operator", "where", "why not"), *rows])
-    rest = f"{document.farther} more are farther away; nothing of it holds at {document.apart}"
+    are = "is" if document.farther == 1 else "are"
+    rest = f"{document.farther} more {are} farther away; nothing of it holds at {document.apart}"
     hint = [document.hint] if document.hint else []
     return _text([f"{head}; where it nearly does:", "", *table, "", *hint, rest])
 
