@@ -26,7 +26,7 @@ test-language: $(LANGUAGE)/installed
 # Fails where less than 95 % of the branches of one of these packages are taken.
 MEASURED := rules graph search
 coverage: $(INSTALLED)
-	$(BIN)/pytest $(MEASURED:%=--cov=collage_dsl.%) --cov-branch --cov-report=json:coverage.json
+	$(BIN)/pytest --cases 100 $(MEASURED:%=--cov=collage_dsl.%) --cov-branch --cov-report=json:coverage.json
 	$(BIN)/python scripts/branches.py coverage.json 95 $(MEASURED)
 
 # Each property of the language on 10 000 random cases, and each of the engine on 2 000; the numbers

@@ -13,7 +13,7 @@ from sarif_pydantic import Sarif
 from collage_dsl.cli.formats import FORMATS, Report, render
 from collage_dsl.diagnostics import Diagnostic, Fix, Note, Replacement, Severity
 from collage_dsl.source import Source, Span
-from tests.commands import FIVE_MISTAKES, Done, collage, said
+from tests.commands import FIVE_MISTAKES, Done, said
 
 CLEAN = "collage 1;\n"
 WARNED = "collage 1;\nrule a = op_call_by_kind();\ntarget t on llvm { rules op_call_by_kind(); }\n"
@@ -193,7 +193,7 @@ def folder(tmp_path: Path) -> Path:
 def test_the_exit_code_is_the_same_in_every_format(folder: Path, format_: str) -> None:
     assert checked(folder, format_, ".").code == 1
     assert checked(folder, format_, "clean.collage", "warned.collage").code == 0
-    assert collage("check", folder / "none.collage", "--output-format", format_).code == 2
+    assert said("check", folder / "none.collage", "--output-format", format_).code == 2
 
 
 def test_a_folder_stands_for_the_specs_in_it(folder: Path) -> None:

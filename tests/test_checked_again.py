@@ -10,6 +10,7 @@ from collage_dsl.language.reasoning.findings import examination
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.problems import problems
 from collage_dsl.source import Source
+from tests.cases import sample
 
 CHOICES = (
     ("x", "x: const", "x: [n, 16]", "x: [_, _, _, n]"),
@@ -43,7 +44,7 @@ target lib on llvm {{ rules union(dfpattern(conv), dfpattern(twice)); }}
 """
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", sample(3, range(5)))
 def test_what_was_remembered_changes_no_finding(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     files, path = Files(), tmp_path / "edited.collage"

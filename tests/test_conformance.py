@@ -10,8 +10,7 @@ from benchmarks.onnx_cases import (
     run,
     run_in_onnxruntime,
 )
-
-SAMPLE = 50
+from tests.cases import slow
 
 WRONG_IN_ONNXRUNTIME = (
     *("attention_4d_diff_heads_mask4d_padded_kv", "attention_4d_causal_fp16", "dft", "stft"),
@@ -22,27 +21,28 @@ WRONG_IN_ONNXRUNTIME = (
 """Beginnings of names of cases that onnxruntime does not give the outputs of."""
 
 
-def sample() -> list[Case]:
-    """Cases of each kind that onnxruntime runs, at equal distances."""
+def sample(size: int) -> list[Case]:
+    """So many cases of each kind that onnxruntime runs, at equal distances."""
     known = [
         case
         for case in cases()
         if not case.name.removeprefix("test_").startswith(WRONG_IN_ONNXRUNTIME)
     ]
-    distance = len(known) // (SAMPLE + SAMPLE // 3)
-    return [case for case in known[::distance] if is_run_by_onnxruntime(case)][:SAMPLE]
+    distance = len(known) // (size + size // 3)
+    return [case for case in known[::distance] if is_run_by_onnxruntime(case)][:size]
 
 
-def test_a_sample_of_the_tests_of_onnx_is_right() -> None:
+@pytest.mark.parametrize("size", [50, slow(150)])
+def test_a_sample_of_the_tests_of_onnx_is_right(size: int) -> None:
     wrong = {}
-    chosen = sample()
+    chosen = sample(size)
     for case in chosen:
         try:
             run(case)
         except Exception as error:
             wrong[case.name] = f"{type(error).__name__}: {error}"
 
-    assert len(chosen) == SAMPLE
+    assert len(chosen) == size
     assert not wrong
 
 

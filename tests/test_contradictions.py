@@ -77,7 +77,7 @@ sets = (
 NUMBERS = [half / 2 if half % 2 else half // 2 for half in range(-80, 81)]
 
 
-@cases(300)
+@cases(100)
 @given(sets, sets, sets)
 def test_what_is_in_both_sets_is_what_they_have_in_common(a: Values, b: Values, c: Values) -> None:
     met = a.meet(b).meet(c)
@@ -89,7 +89,7 @@ def test_what_is_in_both_sets_is_what_they_have_in_common(a: Values, b: Values, 
         assert [n for n in NUMBERS if n in met] == [met.only()]
 
 
-@cases(300)
+@cases(100)
 @given(st.sampled_from("+-*/%"), sets, sets)
 def test_calculating_keeps_all_results(operator: Any, a: Values, b: Values) -> None:
     found = calculated(operator, a, b)
@@ -99,7 +99,7 @@ def test_calculating_keeps_all_results(operator: Any, a: Values, b: Values) -> N
             assert not isinstance(result, int | float) or result in found
 
 
-@cases(300)
+@cases(100)
 @given(st.sampled_from("+-*/%"), sets, small)
 def test_solving_keeps_all_that_lead_to_a_result(operator: Any, a: Values, constant: int) -> None:
     found = solved(operator, a, constant)
@@ -108,7 +108,7 @@ def test_solving_keeps_all_that_lead_to_a_result(operator: Any, a: Values, const
         assert not (isinstance(result, int | float) and result in a) or x in found
 
 
-@cases(300)
+@cases(100)
 @given(sets)
 def test_whole_bounds_hold_all_whole_numbers(values: Values) -> None:
     least, most = values.whole_bounds()
@@ -214,7 +214,7 @@ bindings = st.dictionaries(
 )
 
 
-@cases(600)
+@cases(200)
 @given(st.lists(conditions, min_size=1, max_size=4), bindings, st.none() | small)
 def test_conditions_that_hold_for_some_values_do_not_exclude_each_other(
     said: list[Expression], bound: dict[str, Node], value_of_axis: int | None
@@ -266,7 +266,7 @@ def _code(expression: Expression) -> str:
             return "abc"[CHAINED.index(expression)]  # type: ignore[arg-type]
 
 
-@cases(300)
+@cases(100)
 @given(chains)
 def test_a_chain_of_comparisons_excludes_itself_exactly_if_it_has_no_solution(
     said: list[Compare],

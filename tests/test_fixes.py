@@ -52,12 +52,13 @@ def test_a_fix_removes_its_finding(text: str) -> None:
         after = applied(text, [finding.fix])
         first, last = place(finding.fix)
 
-        left = [each for each in found(after) if first <= each.span.start < max(last, first + 1)]
+        again = found(after)
+        left = [each for each in again if first <= each.span.start < max(last, first + 1)]
 
         said = f"{finding}\n{finding.fix.title}:\n{after}"
         assert (finding.code, finding.message) not in {(f.code, f.message) for f in left}, said
         # Nor has the text around it become one that cannot be read.
-        assert not new_syntax_errors(before, found(after), last), said
+        assert not new_syntax_errors(before, again, last), said
 
 
 def place(fix: Fix) -> tuple[int, int]:

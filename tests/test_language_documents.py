@@ -9,6 +9,7 @@ A `collage` block is checked and the tests in it are run, a `graph` block is rea
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,15 +55,17 @@ def examples() -> Iterator[Example]:
                     yield Example(path.name, title, language, text, wrong.strip("\n"))
 
 
-def found(example: Example) -> str:
-    if example.language == "collage":
-        diagnostics = check(Source(example.document, example.text), [FOLDER])
+@cache
+def found(document: str, language: str, text: str) -> str:
+    """The diagnostics of an example now."""
+    if language == "collage":
+        diagnostics = check(Source(document, text), [FOLDER])
         if diagnostics:
             return "\n\n".join(map(str, diagnostics))
-        outcomes = run_tests(load_contents(Source(example.document, example.text), [FOLDER]))
+        outcomes = run_tests(load_contents(Source(document, text), [FOLDER]))
         return "\n\n".join(str(failure) for each in outcomes for failure in each.failures)
     try:
-        parse_graph(example.text, example.document)
+        parse_graph(text, document)
     except RuleError as problem:
         return str(problem)
     return ""
@@ -70,15 +73,14 @@ def found(example: Example) -> str:
 
 @pytest.mark.parametrize("example", tuple(examples()), ids=lambda e: f"{e.document}-{e.title}")
 def test_a_document_holds(example: Example) -> None:
-    assert found(example) == example.wrong
+    assert found(example.document, example.language, example.text) == example.wrong
 
 
 def updated(document: str, text: str) -> str:
     """The text of a document with the diagnostics of now."""
 
     def renewed(block: re.Match[str]) -> str:
-        example = Example(document, "", block["language"], block["text"], "")
-        wrong = found(example)
+        wrong = found(document, block["language"], block["text"])
         shown = f"\n\n```diagnostics\n{wrong}\n```" if wrong else ""
         return f"```{block['language']}\n{block['text']}```{shown}"
 

@@ -89,7 +89,7 @@ def cuts(text: str) -> st.SearchStrategy[str]:
 soup = st.lists(TOKENS, max_size=40).map(" ".join)
 
 
-@cases(150)
+@cases(50)
 @given(st.text() | mutants(SPEC) | cuts(SPEC) | soup.map("collage 1; {}".format) | soup)
 @example("collage 1")
 @example("collage 99999999999999999999;")
@@ -117,7 +117,7 @@ def test_any_text_gives_specs_or_diagnostics(text: str) -> None:
         assert load(text=to_text(specs)) == specs
 
 
-@cases(150)
+@cases(50)
 @given(st.text() | mutants(GRAPH) | cuts(GRAPH) | soup)
 @example("graph")
 @example("graph {")

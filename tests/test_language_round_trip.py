@@ -384,7 +384,7 @@ targets = makers.flatmap(
 specs = st.builds(FusionSpec, targets, rules(), limits, st.booleans(), st.booleans())
 
 
-@cases(60)
+@cases(30)
 @given(specs)
 def test_a_spec_is_read_back_as_it_was(spec: FusionSpec) -> None:
     text = to_text(spec)
@@ -510,7 +510,7 @@ def same(one: Graph, other: Graph) -> bool:
     )
 
 
-@cases(60)
+@cases(30)
 @given(graph_texts())
 def test_a_graph_is_read_back_as_it_was(text: str) -> None:
     graph = parse_graph(text)

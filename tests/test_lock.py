@@ -36,7 +36,8 @@ def unknown(kernel: CandidateKernel) -> float:
 
 
 def compiled(model: Any, **options: Any) -> collage.Compiled:
-    return collage.compile(model, TARGETS, race_seconds=0.01, **{"cost": price, **options})
+    usual = {"cost": price, "plans": 1, "race_seconds": 0.01}
+    return collage.compile(model, TARGETS, **{**usual, **options})
 
 
 @pytest.fixture(scope="module")

@@ -75,7 +75,7 @@ def pairs(draw: Any) -> tuple[Pattern, Graph]:
     return pattern, draw(st.one_of(near_misses(pattern), near_misses(pattern), graphs()))
 
 
-@cases(200)
+@cases(80)
 @given(pairs())
 def test_the_matches_are_those_of_the_definition(pair: tuple[Pattern, Graph]) -> None:
     pattern, graph = pair
@@ -107,7 +107,7 @@ TREES = (
 )
 
 
-@cases(100)
+@cases(40)
 @given(st.sampled_from(TREES), st.booleans(), st.data())
 def test_trees_of_several_values_match_as_defined(
     tree: Flat, taps: bool, data: st.DataObject
@@ -132,7 +132,7 @@ def all_matches(way: Backtracking, root: int) -> list[Match]:
     return list(first.values())
 
 
-@cases(200)
+@cases(80)
 @given(pairs())
 def test_to_remember_what_matched_changes_no_match(pair: tuple[Pattern, Graph]) -> None:
     pattern, graph = pair
@@ -143,7 +143,7 @@ def test_to_remember_what_matched_changes_no_match(pair: tuple[Pattern, Graph]) 
         assert all_matches(remembering, root) == all_matches(plain, root)
 
 
-@cases(100)
+@cases(40)
 @given(patterns(bare=True), st.data())
 def test_a_pattern_matches_all_that_it_says_in_any_order_of_operands(
     pattern: Pattern, data: st.DataObject
@@ -162,7 +162,7 @@ def test_a_pattern_matches_all_that_it_says_in_any_order_of_operands(
             assert inside in at(pattern, swapped(graph, exchanged), way.results[0])
 
 
-@cases(100)
+@cases(40)
 @given(pairs(), st.data())
 def test_exchanging_operands_loses_no_match(
     pair: tuple[Pattern, Graph], data: st.DataObject
@@ -180,7 +180,7 @@ def test_exchanging_operands_loses_no_match(
         assert set(at(pattern, graph, root)) == set(at(pattern, other, root))
 
 
-@cases(100)
+@cases(40)
 @given(pairs(), st.data())
 def test_what_is_made_optional_matches_as_before(
     pair: tuple[Pattern, Graph], data: st.DataObject
@@ -206,7 +206,7 @@ def test_what_is_made_optional_matches_as_before(
         assert set(at(pattern, graph, root)) <= set(at(looser, graph, root))
 
 
-@cases(100)
+@cases(40)
 @given(patterns(bare=True))
 def test_a_graph_without_an_optional_node_is_matched_too(pattern: Pattern) -> None:
     for way in filter(can_hold, ways(pattern)):
@@ -222,7 +222,7 @@ def test_a_graph_without_an_optional_node_is_matched_too(pattern: Pattern) -> No
                 assert inside in at(pattern, graph, root)
 
 
-@cases(60)
+@cases(30)
 @given(patterns().filter(lambda pattern: all(map(can_hold, ways(pattern)))))
 def test_a_pattern_is_written_and_read_back_without_a_word(pattern: Pattern) -> None:
     limits = Limits(max_exits=None, taps=True)

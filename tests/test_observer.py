@@ -23,7 +23,7 @@ def pattern(text: str) -> Pattern:
     return found
 
 
-@cases(200)
+@cases(80)
 @given(pairs())
 def test_an_observer_changes_nothing(pair: tuple[Pattern, Graph]) -> None:
     pattern, graph = pair

@@ -166,7 +166,7 @@ def test_constants_that_are_bound_are_within_the_outline() -> None:
     assert texts(svg, "said") == ["w y: add"]
 
 
-@cases(40)
+@cases(20)
 @given(graph=GRAPHS, wide=st.integers(10, 90))
 def test_boxes_do_not_overlap_and_edges_lead_downwards(graph: Graph, wide: int) -> None:
     shown = graph.computed | graph.parameters
@@ -190,7 +190,7 @@ def test_boxes_do_not_overlap_and_edges_lead_downwards(graph: Graph, wide: int) 
     assert found == layout(graph, shown, widths)
 
 
-@cases(40)
+@cases(20)
 @given(graph=GRAPHS)
 def test_every_candidate_is_in_the_picture_once(graph: Graph) -> None:
     found = [CandidateKernel(graph, SubGraph(1 << i), NATIVE) for i in members(graph.computed)]

@@ -199,7 +199,7 @@ def overlap(one: CandidateKernel, other: CandidateKernel) -> bool:
     return bool(one.sub_graph.inside & other.sub_graph.inside)
 
 
-@cases(120)
+@cases(60)
 @given(GRAPHS, SOME_RULES, VALID, REGIONS)
 def test_regions_share_nothing_and_what_is_left_out_shares_with_a_larger(
     graph: Graph, rules: list[FusionRule], limits: Limits, most: int | None
@@ -218,7 +218,7 @@ def test_regions_share_nothing_and_what_is_left_out_shares_with_a_larger(
     assert list(kept) == [each for each in disjoint if each in sorted(disjoint, key=order)[:most]]
 
 
-@cases(80)
+@cases(40)
 @given(GRAPHS, SOME_RULES, VALID, REGIONS, st.integers(1, 4))
 def test_pruning_keeps_what_only_valid_does_and_refuses_the_rest_for_a_reason(
     graph: Graph, rules: list[FusionRule], limits: Limits, most: int | None, least: int
@@ -237,7 +237,7 @@ def test_pruning_keeps_what_only_valid_does_and_refuses_the_rest_for_a_reason(
     assert {each.sub_graph.inside for each in set(every) - set(found)} <= refused
 
 
-@cases(80)
+@cases(40)
 @given(GRAPHS, SOME_RULES, VALID, REGIONS)
 def test_the_order_of_rules_decides_only_between_the_same_nodes(
     graph: Graph, rules: list[FusionRule], limits: Limits, most: int | None
@@ -251,7 +251,7 @@ def test_the_order_of_rules_decides_only_between_the_same_nodes(
     assert nodes(rules) == nodes(reversed(rules))
 
 
-@cases(80)
+@cases(40)
 @given(GRAPHS, SOME_RULES, VALID, REGIONS, st.integers(1, 4))
 def test_a_fallback_has_the_single_calls_that_it_had(
     graph: Graph, rules: list[FusionRule], limits: Limits, most: int | None, least: int
@@ -266,7 +266,7 @@ def test_a_fallback_has_the_single_calls_that_it_had(
     assert sorted(found, key=lambda each: each.sub_graph.order) == list(found)
 
 
-@cases(150)
+@cases(60)
 @given(st.data())
 def test_no_match_is_larger_than_the_largest(data: st.DataObject) -> None:
     pattern: Pattern = data.draw(patterns())

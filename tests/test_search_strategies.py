@@ -58,7 +58,7 @@ def best(find: Callable[[Problem], Plan], problem: Problem) -> tuple[int, int, i
 
 
 @pytest.mark.parametrize("strategy", [dijkstra, milp, auto], ids=lambda s: s.__name__)
-@cases(80)
+@cases(40)
 @given(seed=SEEDS)
 def test_every_strategy_finds_what_the_exhaustive_search_does(
     strategy: Callable[[Problem], Plan], seed: int
@@ -68,7 +68,7 @@ def test_every_strategy_finds_what_the_exhaustive_search_does(
     assert best(strategy, problem) == best(exhaustive, problem)
 
 
-@cases(80)
+@cases(40)
 @given(seed=SEEDS, width=st.integers(1, 4))
 def test_a_beam_is_no_worse_than_greedy_and_within_its_gap(seed: int, width: int) -> None:
     problem = random_problem(seed)
@@ -88,7 +88,7 @@ def test_a_beam_is_no_worse_than_greedy_and_within_its_gap(seed: int, width: int
     assert rank(beam(problem, width=10**6)) == optimum
 
 
-@cases(150)
+@cases(60)
 @given(seed=SEEDS)
 def test_no_kernel_is_priced_that_cannot_be_in_a_cheapest_plan_and_the_plan_is_as_good(
     seed: int,
@@ -116,7 +116,7 @@ def test_no_kernel_is_priced_that_cannot_be_in_a_cheapest_plan_and_the_plan_is_a
     assert plan.record.never_priced == len(problem.candidates) - len(late._known)
 
 
-@cases(60)
+@cases(30)
 @given(seed=SEEDS, budget=st.sampled_from([0, 10**6]))
 def test_regrets_are_those_of_trying_each_candidate(seed: int, budget: int) -> None:
     problem = random_problem(seed, calls=5)
@@ -138,7 +138,7 @@ def test_regrets_are_those_of_trying_each_candidate(seed: int, budget: int) -> N
             assert regret == pytest.approx((forced[0] - rank(plan)[0]) / 10**15, abs=1e-14)
 
 
-@cases(60)
+@cases(30)
 @given(seed=SEEDS)
 def test_the_relaxation_bounds_every_plan_with_a_candidate(seed: int) -> None:
     problem = random_problem(seed, calls=5)
@@ -154,7 +154,7 @@ def test_the_relaxation_bounds_every_plan_with_a_candidate(seed: int) -> None:
         assert more is None or plan.cost + more >= relaxed.bound / 10**15 + surplus - 1e-9
 
 
-@cases(60)
+@cases(30)
 @given(seed=SEEDS)
 def test_a_candidate_more_never_makes_the_plan_dearer(seed: int) -> None:
     problem = random_problem(seed)
@@ -164,7 +164,7 @@ def test_a_candidate_more_never_makes_the_plan_dearer(seed: int) -> None:
     assert without is None or (with_all is not None and with_all[0] <= without[0])
 
 
-@cases(60)
+@cases(30)
 @given(seed=SEEDS, shuffle=SEEDS)
 def test_the_order_of_the_candidates_does_not_change_what_is_found(seed: int, shuffle: int) -> None:
     problem = random_problem(seed)
