@@ -167,12 +167,14 @@ def resampling_of(stage: Stage) -> Resampling | None:
         return None
     reads = [read for part in parts for read in _moving(part, y)]
     rows = {shape(read.source)[-2] for read in reads}
+    if len(rows) != 1 or any(x in variables(read.indices[-2]) for read in reads):
+        return None
     indices = [
         (index, axis)
         for read in reads
         for index, axis in zip(read.indices[-2:], (y, x), strict=True)
     ]
-    if len(rows) != 1 or all(coefficients(index, [axis]) for index, axis in indices):
+    if all(coefficients(index, [axis]) for index, axis in indices):
         return None
     places: list[Expr] = []
     for part in parts:
