@@ -169,12 +169,8 @@ def resampling_of(stage: Stage) -> Resampling | None:
     rows = {shape(read.source)[-2] for read in reads}
     if len(rows) != 1 or any(x in variables(read.indices[-2]) for read in reads):
         return None
-    indices = [
-        (index, axis)
-        for read in reads
-        for index, axis in zip(read.indices[-2:], (y, x), strict=True)
-    ]
-    if all(coefficients(index, [axis]) for index, axis in indices):
+    columns = [read.indices[-1] for read in reads]
+    if all(coefficients(column, [x]) for column in columns) or any(map(loads, columns)):
         return None
     places: list[Expr] = []
     for part in parts:
