@@ -203,6 +203,14 @@ def found_in(text: str) -> list[Diagnostic]:
     return list(check(Source("t.collage", f"collage 1; {text}")))
 
 
+@pytest.mark.parametrize("value", ["x", "y"])
+def test_no_shape_of_a_million_dimensions_is_inferred(value: str) -> None:
+    """This took hours."""
+    text = f"pattern p(x) {{ y = nn.relu(x); where rank({value}) == 3458298; yield y; }}"
+
+    assert codes(f"{text} target t on llvm {{ rules dfpattern(p); }}") == []
+
+
 @pytest.mark.parametrize(("count", "wanted"), [(32, ["E0320"]), (33, [])])
 def test_of_more_than_32_alternatives_nothing_is_concluded(count: int, wanted: list[str]) -> None:
     some = " or ".join(f"dim(x, 0) == {at}" for at in range(count))

@@ -52,6 +52,12 @@ _MOST_WAYS = 40
 """A call is inferred for at most this many combinations of values of its attributes."""
 
 
+_MOST_DIMS = 64
+"""
+A shape or list that is longer is not inferred. No tensor has so many dimensions, but a pattern may
+say that one has.
+"""
+
 _MOST_AXES = 4
 """All lists of axes are tried of so many at most."""
 
@@ -304,9 +310,9 @@ class _Dims:
     """By a dimension of a result, one that has been found to be it."""
 
     def of(self, name: str) -> tuple[Dim, ...] | None:
-        """The shape of a value, or the items of a list; None if the rank is not known."""
+        """The shape of a value, or the items of a list; None if the rank is not known, or high."""
         rank = self.facts.of(Rank(name)).only()
-        if not isinstance(rank, int):
+        if not isinstance(rank, int) or rank > _MOST_DIMS:
             return None
         return tuple(self._dim(DimAt(name, axis)) for axis in range(rank))
 
