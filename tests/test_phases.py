@@ -131,3 +131,22 @@ def test_large_weights_are_measured_for_large_images_only(image: str, measured: 
     found = graph("16,8,4,4", "strides = [2,2], padding = [1,1,1,1]", image)
     assert [each for each in ERROR if unpromising(each, found) is None] == measured[1:]
     assert unpromising("gemm", found) is None
+
+
+def test_two_transposed_convolutions_may_be_in_one_kernel() -> None:
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(each, "float32") for each in ((1, 8, 5, 6), (8, 8, 4, 4)))
+    v = rng.standard_normal((8, 6, 2, 2), "float32")
+
+    def body(emit: Any, x: Any, w: Any, v: Any) -> Any:
+        y = emit(R.nn.conv2d_transpose(x, w, strides=2, padding=1))
+        return R.nn.conv2d_transpose(y, v, strides=2)
+
+    (found,) = computed("gemm", (x, w, v), body)
+
+    check("gemm", found, transposed(transposed(x, w, 2, 1), v, 2), 4e-6)
+    both = parse_graph("""x: f32[1,8,5,6]; w = const f32[8,8,4,4]; v = const f32[8,6,2,2];
+        y = nn.conv2d_transpose(x, w) [strides = [2,2]];
+        z = nn.conv2d_transpose(y, v) [strides = [2,2]]; return z;""")
+    assert unsuitable("gemm", both, [1, 2]) is None
+    assert unpromising("gemm", both) is None

@@ -36,8 +36,9 @@ def unpromising(variant: str, graph: Graph) -> str | None:
     """
     if variant == "gemm" and products.has_byte_products(graph):
         return None
-    if any(node.op == TRANSPOSED for node in graph.nodes):
-        return _unpromising_transposed(variant, graph)
+    transposed = [node for node in graph.nodes if node.op == TRANSPOSED]
+    if transposed:
+        return _unpromising_transposed(variant, transposed)
     if variant == "gemm" and winograd.CHECKS["winograd4"](graph) is None:
         return "gemm multiplies more often than Winograd's algorithm, which is faster"
     if variant == "gemm" and depthwise.unsuitable(graph) is None:
@@ -49,9 +50,11 @@ def unpromising(variant: str, graph: Graph) -> str | None:
     return f"{variant} is for images of at most {most} pixels, another is faster for {pixels}"
 
 
-def _unpromising_transposed(variant: str, graph: Graph) -> str | None:
-    least = LEAST_OF_PHASE.get(variant, 0)
-    (pixels,) = (_of_phase(node) for node in graph.nodes if node.op == TRANSPOSED)
+def _unpromising_transposed(variant: str, transposed: Collection[Node]) -> str | None:
+    least = LEAST_OF_PHASE.get(variant)
+    if least is None:
+        return None
+    pixels = max(map(_of_phase, transposed))
     if pixels >= least:
         return None
     return f"{variant} is for phases of at least {least} pixels, gemm is faster for {pixels}"

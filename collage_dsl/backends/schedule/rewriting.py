@@ -28,7 +28,7 @@ class Rewriting(Protocol):
         """`program` with the convolution of images in its place."""
 
     def tap(self, weight: Buffer, output: Expr, channel: Expr, i: int, j: Expr) -> Expr:
-        """A weight of the convolution of images, of a group's channel, read from `weight`."""
+        """A weight of the convolution of images, for a channel of its group, read from `weight`."""
 
 
 def operands_of(

@@ -51,7 +51,6 @@ _COUNTS = frozenset({"depth", "groups", "num_groups"})
 _MOST_WAYS = 40
 """A call is inferred for at most this many combinations of values of its attributes."""
 
-
 _MOST_DIMS = 64
 """
 A shape or list that is longer is not inferred. No tensor has so many dimensions, but a pattern may
@@ -60,7 +59,6 @@ say that one has.
 
 _MOST_AXES = 4
 """All lists of axes are tried of so many at most."""
-
 
 _NAME = re.compile(r"\bd[0-9]+\b")
 """A name of `_Dims`, which no user knows."""
