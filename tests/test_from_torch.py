@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 
 import collage_dsl as collage
 from collage_dsl.frontend.errors import FrontendError
@@ -185,8 +186,8 @@ def test_what_is_no_exported_program_is_refused() -> None:
 
     for given, said in (
         (torch.nn.ReLU(), r"exported first: torch\.export\.export"),
-        (torch.zeros(3), "gives, not a Tensor"),
-        (3, "gives, not a int"),
+        (torch.zeros(3), "gives, and not a value of type Tensor"),
+        (3, "gives, and not a value of type int"),
     ):
         with pytest.raises(FrontendError, match=said):
             collage.from_torch(given)
@@ -288,5 +289,10 @@ def test_without_pytorch_the_error_says_what_is_missing(monkeypatch: pytest.Monk
 
 
 def test_what_is_no_model_is_refused() -> None:
-    with pytest.raises(FrontendError, match=r"a model is the path of an ONNX file.*not a dict"):
+    said = r"^a model is the path of an ONNX file.*and not a value of type "
+    with pytest.raises(FrontendError, match=f"{said}dict$"):
         collage.compile({}, targets=["native"])
+    with pytest.raises(FrontendError, match=rf"{said}IRModule; .*relax_pipeline=collage\.pipeline"):
+        collage.compile(tvm.IRModule(), targets=["native"])
+    with pytest.raises(FrontendError, match=rf"{said}IRModule; .*collage\.from_relax"):
+        collage.from_onnx(tvm.IRModule())

@@ -183,7 +183,7 @@ def test_a_target_that_has_lost_one_of_its_specs_is_refused() -> None:
 
 
 def test_only_a_spec_can_be_attached() -> None:
-    with pytest.raises(TargetError, match="not a str"):
+    with pytest.raises(TargetError, match="not a value of type str"):
         collage.attach({"kind": "llvm"}, "native")
 
 

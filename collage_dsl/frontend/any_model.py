@@ -6,7 +6,7 @@ from typing import Any
 import onnx
 
 from collage_dsl.frontend.arrays import SharedConstants
-from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.errors import FrontendError, no_model
 from collage_dsl.frontend.from_torch import from_torch, is_of_torch
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.onnx_model import Shapes
@@ -25,8 +25,6 @@ def graph_of(
             raise FrontendError("a PyTorch program has the shapes that it was exported for")
         return from_torch(model)
     if not isinstance(model, str | PathLike | onnx.ModelProto):
-        raise FrontendError(
-            "a model is the path of an ONNX file, an ONNX ModelProto, or what "
-            f"torch.export.export gives, not a {type(model).__name__}"
-        )
+        taken = "the path of an ONNX file, an ONNX ModelProto, or what torch.export.export gives"
+        raise no_model(model, taken)
     return from_onnx(model, shapes=shapes, shared=shared)

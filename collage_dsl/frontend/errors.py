@@ -20,6 +20,18 @@ class WrongNodeError(CannotConvertError):
     """A node of an ONNX model is not what its operator allows, so nothing can run it."""
 
 
+def no_model(model: object, taken: str) -> FrontendError:
+    """The error for what is none of the forms of a model that are `taken`."""
+    said = f"a model is {taken}, and not a value of type {type(model).__name__}"
+    if type(model).__name__ == "IRModule":  # asked by name: without TVM, none is made
+        said += (
+            "; a Relax module is compiled by "
+            'tvm.compile(module, target, relax_pipeline=collage.pipeline(["native"])), '
+            "and `collage.from_relax(module)` gives its graph"
+        )
+    return FrontendError(said)
+
+
 class DefectError(Exception):
     """A mistake in our own code ended the import of a model. Says which, and at which node."""
 

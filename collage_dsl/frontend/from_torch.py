@@ -61,8 +61,10 @@ def _check(program: Any) -> None:
             "a PyTorch module has to be exported first: torch.export.export(module.eval(), inputs)"
         )
     if not isinstance(program, torch.export.ExportedProgram):
-        kind = type(program).__name__
-        raise FrontendError(f"a PyTorch program is what torch.export.export gives, not a {kind}")
+        raise FrontendError(
+            "a PyTorch program is what torch.export.export gives, and not a value of type "
+            f"{type(program).__name__}"
+        )
     for spec in program.graph_signature.output_specs:
         if _is_constant(spec):
             raise FrontendError(

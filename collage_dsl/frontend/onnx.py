@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from math import prod
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def from_onnx(
             warnings.simplefilter("ignore")
             graph = _imported(loaded, shapes or {}, shared or constant, data)
     except FrontendError as error:
-        is_named = isinstance(model, onnx.ModelProto) or str(model) in str(error)
+        is_named = not isinstance(model, str | PathLike) or str(model) in str(error)
         raise error if is_named else type(error)(f"{model}: {error}") from error
     return graph
 

@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from collage_dsl.frontend.errors import FrontendError, UnreadableModelError
+from collage_dsl.frontend.errors import FrontendError, UnreadableModelError, no_model
 from collage_dsl.frontend.onnx_check import check_names, check_size, np_dtype
 from collage_dsl.frontend.onnx_data import Data, read, read_nested
 from collage_dsl.frontend.onnx_inlined import inlined
@@ -29,10 +29,7 @@ def load_apart(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, Da
     latter is None where the model has all its data.
     """
     if not isinstance(model, str | PathLike | onnx.ModelProto):
-        raise FrontendError(
-            "a model is the path of an ONNX file or an ONNX ModelProto, not a "
-            f"{type(model).__name__}"
-        )
+        raise no_model(model, "the path of an ONNX file or an ONNX ModelProto")
     path = None if isinstance(model, onnx.ModelProto) else Path(model)
     found = read(path) if path and path.is_file() and path.stat().st_size else None
     if path is None or found is None:

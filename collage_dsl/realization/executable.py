@@ -256,7 +256,9 @@ class ModelExecutable:
         """The memory and the object of each name in `out`. Raises `InputError`."""
         if type(out) is not dict and not hasattr(out, "items"):
             kind = type(out).__name__
-            raise InputError(f"`out` is a dict of arrays by the outputs' names, not a {kind}")
+            raise InputError(
+                f"`out` is a dict of arrays by the outputs' names, and not a value of type {kind}"
+            )
         targets = {}
         for name, given in out.items():
             if name not in self._outputs:

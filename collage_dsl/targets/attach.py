@@ -75,7 +75,8 @@ def attach(target: tvm.target.Target | Mapping[str, Any] | str, *specs: FusionSp
 def _check_spec(spec: FusionSpec, kind: str) -> None:
     if not isinstance(spec, FusionSpec):
         raise TargetError(
-            f"a spec is what `load` gives for the name of a target, not a {type(spec).__name__}"
+            "a spec is what `load` gives for the name of a target, and not a value of type "
+            f"{type(spec).__name__}"
         )
     if kind != spec.target.kind:
         raise TargetError(f"`{spec.name}` is a spec for {spec.target.kind}, the target is {kind}")
