@@ -190,15 +190,16 @@ def test_unary_operators() -> None:
     check(UNARY, {"x": SPECIAL})
 
 
-def test_erf_is_never_beyond_one() -> None:
-    x = np.linspace(-6, 6, 100_001).astype(np.float32)
-    cases = [Case("Erf"), Case("Gelu", expect=gelu)]
+def test_erf_and_tanh_are_never_beyond_one() -> None:
+    x = np.linspace(-9, 9, 100_001).astype(np.float32)
+    by_tanh = Case("Gelu", attributes={"approximate": "tanh"})
+    cases = [Case("Erf"), Case("Tanh"), Case("Gelu", expect=gelu), by_tanh]
 
     check(cases, {"x": x})
-    erf, activated = by_native(model(cases, {"x": x}), {"x": x})
+    erf, tanh, *activated = by_native(model(cases, {"x": x}), {"x": x})
 
-    assert np.abs(erf).max() == 1
-    assert (activated[x < 0] <= 0).all()
+    assert np.abs(erf).max() == np.abs(tanh).max() == 1
+    assert all((each[x < 0] <= 0).all() for each in activated)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16"])

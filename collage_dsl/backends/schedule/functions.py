@@ -36,7 +36,13 @@ ERF_BELOW = (
     1.0, 0.5106713771820068, 0.11507224291563034, 0.014367097988724709, 0.0009569467511028051,
 )  # fmt: skip
 
-TANH_SMALL = (1.0, -1 / 3, 2 / 15, -17 / 315)
+TANH_BOUND = 7.9
+TANH_ABOVE = (
+    1.0, 0.13452866673469543, 0.003581652417778969, 2.2067093595978804e-05, 1.5489849403138578e-08,
+)  # fmt: skip
+TANH_BELOW = (
+    1.0, 0.46786195039749146, 0.026202373206615448, 0.00034279993269592524, 8.623806024843361e-07,
+)  # fmt: skip
 
 
 def vectorisable(value: Expr) -> Expr:
@@ -154,32 +160,25 @@ def sigmoid(x: Expr) -> Expr:
 
 
 def hyperbolic_tangent(x: Expr) -> Expr:
-    """A quotient of exponentials; near zero, where that loses digits, the series."""
-
-    def whole(x: Expr) -> Expr:
-        def quotient(e: Expr) -> Expr:
-            size = (_f(1.0) - e) / (_f(1.0) + e)
-            return tirx.Select(x < _f(0.0), _f(0.0) - size, size)
-
-        square = _named(x * x, lambda u: _polynomial(u, TANH_SMALL))
-        large = _named(exponential(tirx.abs(x) * _f(-2.0)), quotient)
-        return tirx.Select(tirx.abs(x) < _f(0.15), x * square, large)
-
-    return _named(x, whole)
+    """A quotient of polynomials; the value is within 3e-7 of 1 beyond the bound."""
+    return _odd_quotient(x, TANH_ABOVE, TANH_BELOW, TANH_BOUND)
 
 
 def error_function(x: Expr) -> Expr:
+    """A quotient of polynomials; the value is within 3e-7 of 1 beyond the bound."""
+    return _odd_quotient(x, ERF_ABOVE, ERF_BELOW, ERF_BOUND)
+
+
+def _odd_quotient(x: Expr, above: Sequence[float], below: Sequence[float], bound: float) -> Expr:
     """
-    A quotient of polynomials in x². Beyond the bound it could be above 1, which would change the
-    sign of a GELU. The value is within 3e-7 of 1 there.
+    `x` times a quotient of polynomials in x², and 1 or -1 beyond the bound. There, the quotient
+    could be above 1, which would change the sign of a GELU, or be infinity over infinity.
     """
 
     def whole(x: Expr) -> Expr:
-        quotient = _named(
-            x * x, lambda u: x * _polynomial(u, ERF_ABOVE) / _polynomial(u, ERF_BELOW)
-        )
-        below = tirx.Select(x < _f(-ERF_BOUND), _f(-1.0), quotient)
-        return tirx.Select(x > _f(ERF_BOUND), _f(1.0), below)
+        quotient = _named(x * x, lambda u: x * _polynomial(u, above) / _polynomial(u, below))
+        limited = tirx.Select(x < _f(-bound), _f(-1.0), quotient)
+        return tirx.Select(x > _f(bound), _f(1.0), limited)
 
     return _named(x, whole)
 
