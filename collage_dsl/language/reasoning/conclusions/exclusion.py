@@ -13,7 +13,16 @@ from collage_dsl.language.reasoning.values.clashes import clash_of
 from collage_dsl.language.reasoning.values.domain import FALSE, TRUE
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.language.reasoning.values.knowing import count
-from collage_dsl.rules.condition import Attr, Compare, Constant, Has
+from collage_dsl.rules.condition import (
+    All,
+    Attr,
+    Compare,
+    Constant,
+    Has,
+    Not,
+    Or,
+    every_part,
+)
 
 MOST_LOOKING = 20_000
 """After this much effort in one file, the alternatives of an `or` are no longer examined."""
@@ -82,7 +91,9 @@ class Exclusion:
 
     def contradicts(self, premises: Sequence[Premise]) -> bool:
         """Whether `premises` never hold together; most do with the first alternatives of all."""
-        return not self.ways(premises, most=0) and not self.ways(premises)
+        if self.ways(premises, most=0):
+            return False
+        return not any(map(_may_have_alternatives, premises)) or not self.ways(premises)
 
     def ways(self, premises: Sequence[Premise], most: int = MOST_WAYS) -> list[Facts]:
         """The ways in which `premises` can hold together, as far as `assume` examines `most`."""
@@ -126,22 +137,36 @@ class Exclusion:
         is_mended = kept != list(premises) and not self.contradicts(kept)
         return f"{said}; write `keepdims == true`" if is_mended else said
 
-    def needed(self, premises: Sequence[Premise], others: Sequence[Premise] = ()) -> list[Premise]:
+    def needed(
+        self,
+        premises: Sequence[Premise],
+        others: Sequence[Premise] = (),
+        *,
+        others_may_hold: bool = False,
+    ) -> list[Premise]:
         """
         A minimal part of `premises` that cannot hold together with `others`.
 
-        All of `premises` cannot. Later premises are preferred. Divides by halves, as QuickXplain
-        does (Junker 2004). After MOST_EXPLAINING the rest is kept without a test.
+        All of `premises` cannot; `others_may_hold` says that the others by themselves are known not
+        to exclude each other. Later premises are preferred. Divides by halves, as QuickXplain does
+        (Junker 2004). After MOST_EXPLAINING the rest is kept without a test.
         """
         if self.is_tired:
             return list(premises)
-        if self.contradicts(others):
+        if not others_may_hold and self.contradicts(others):
             return []
         if len(premises) == 1:
             return list(premises)
         middle = len(premises) // 2
         first = self.needed(premises[:middle], (*premises[middle:], *others))
-        return first + self.needed(premises[middle:], (*first, *others))
+        return first + self.needed(premises[middle:], (*first, *others), others_may_hold=not first)
+
+
+def _may_have_alternatives(premise: Premise) -> bool:
+    """Whether `assume` may find more than one way in which `premise` holds."""
+    return isinstance(premise, Condition) and any(
+        isinstance(part, Or | Not | All) for part in every_part(premise.expression)
+    )
 
 
 def _keeping_dimensions(premise: Premise) -> Premise:
