@@ -33,8 +33,6 @@ def run_folder(
     sizes: Sequence[str] = (),
 ) -> None:
     """Run the model in `folder` on the arrays in `inputs`, or on random ones of the `sizes`."""
-    if seed < 0:
-        raise CommandError(f"--seed {seed}: a seed is not negative")
     executable = load_executable(folder)
     given = read_arrays(inputs) if inputs else _random(executable, seed, parse_size(sizes))
     try:
