@@ -18,7 +18,7 @@ from collage_dsl.frontend.onnx_types import dtype_of, type_text
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
 from collage_dsl.graph import Dim, TensorType
 from collage_dsl.graph.sizes import plain_names
-from collage_dsl.reading import other_than_file
+from collage_dsl.reading import cause_of, other_than_file
 
 Shapes = Mapping[str, tuple[Dim, ...]]
 
@@ -118,7 +118,7 @@ def load_structure(path: Path) -> onnx.ModelProto:
             f"{_OTHERS.get(path.suffix, '')}"
         ) from None
     except OSError as error:
-        raise UnreadableModelError(f"cannot read `{path}`: {error.strerror}") from error
+        raise UnreadableModelError(f"cannot read `{path}`: {cause_of(error)}") from error
 
 
 def inputs_of(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
