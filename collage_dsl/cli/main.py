@@ -225,7 +225,7 @@ def embed(target: str, allow_extern: bool) -> None:
     help="What `collage embed` wrote, or the JSON of the `export()` of a TVM target.",
 )
 def extract(target: Path) -> int:
-    """Write the spec that is inside a TVM target."""
+    """Write the spec that is inside a TVM target; of several specs, a file with all of them."""
     from collage_dsl.cli.embed import extract_spec
 
     return extract_spec(target)
