@@ -12,6 +12,7 @@ from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.shapes import parse_size
 from collage_dsl.engine.race import latency
 from collage_dsl.graph import TensorType
+from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, names_in, no_dimension, size_of
 from collage_dsl.measuring.built import random_array
 from collage_dsl.measuring.timing import interleaved
@@ -20,8 +21,6 @@ from collage_dsl.realization.saving import load_executable
 from collage_dsl.realization.signature import InputError, Value
 from collage_dsl.report.documents import RunDocument, TensorDocument
 from collage_dsl.report.text import run_text
-
-Array = np.ndarray[Any, Any]
 
 
 def run_folder(

@@ -13,11 +13,10 @@ from collage_dsl.frontend.arrays import SharedConstants
 from collage_dsl.frontend.errors import ShapesError
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import Graph, TensorType, members
+from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.sizes import Sizes, may_be, names_in, no_dimension, size_of
 from collage_dsl.realization.executable import arrays_of
 from collage_dsl.realization.signature import Signature
-
-Array = np.ndarray[Any, Any]
 
 WantedSizes = Mapping[str, Sequence[int]]
 """The sizes of each dimension, by its name, that a model is compiled for."""

@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.graph.arrays import Array
 from collage_dsl.onnx_nodes import nodes_within
 
 MOST_NODES = 1_000_000
