@@ -30,17 +30,27 @@ def other_than_file(path: Path) -> str:
 
 
 def cause_of(error: Exception) -> str:
-    """Why a file cannot be read or opened, without the path, which a message names already."""
-    if isinstance(error, UnicodeDecodeError):
-        return "it is no text in UTF-8"
-    return (isinstance(error, OSError) and error.strerror) or str(error)
+    """
+    Why a file cannot be read, written or opened, without the path, which a message names already.
+    """
+    match error:
+        case UnicodeDecodeError():
+            return "it is no text in UTF-8"
+        case FileNotFoundError():
+            return "there is no such file"
+        case IsADirectoryError():
+            return "it is a folder"
+        case OSError():
+            return (error.strerror or str(error) or type(error).__name__).lower()
+    return str(error)
 
 
 def first_fault(error: Any) -> str:
-    """Where the first fault of a pydantic `ValidationError` is, and what it is."""
+    """Where in a file the first fault of a pydantic `ValidationError` is, and what it is."""
     first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
     said = fault_in_words(first["type"]) or first["msg"].replace("Input should", "this should")
-    return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {said}"
+    return f"{place}: {said}" if place else said
 
 
 def fault_in_words(kind: str) -> str:

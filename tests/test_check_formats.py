@@ -364,7 +364,7 @@ def test_no_report_hides_a_file_that_cannot_be_read(
     def answer(format_: str) -> str:
         return unread(command, folder, format_, *names)
 
-    message = f"cannot read {folder}/none.collage: no such file or directory"
+    message = f"cannot read {folder}/none.collage: there is no such file"
 
     assert answer("github") == f"::error title=collage::{message}\n"
     assert json.loads(answer("json"))["unread"] == [

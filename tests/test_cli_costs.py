@@ -128,7 +128,7 @@ def document(cost: dict[str, object], context: str = "c", version: int = 1, **fi
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("{", "has no costs"),
+        ("{", "is neither a cost store nor a file that `collage costs export` wrote: it is not"),
         (document({**COST, "seconds": 1}, version=2), "version: this should be 1"),
         (document({"kernel": "a"}), "costs.0.context: this field is missing"),
         (document({**COST, "seconds": 1}, "d"), "the context `c` is not among `contexts`"),
@@ -275,7 +275,7 @@ def test_a_store_that_is_not_there_is_not_made(command: str, tmp_path: Path) -> 
 
     done = said("costs", *command.split(), "--store", path)
 
-    assert_one_message(done, 2, f"there is no file {path}")
+    assert_one_message(done, 2, f"there is no cost store {path}: ", "name another with --store")
     assert not path.exists()
     of_folder = said("costs", *command.split(), "--store", tmp_path)
     assert_one_message(of_folder, 2, f"cannot read {tmp_path}: it is a folder")

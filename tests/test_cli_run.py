@@ -216,10 +216,6 @@ def test_a_library_that_was_not_saved_is_not_loaded(built: Path, tmp_path: Path,
     refused(run(folder), "model.so is not as it was saved", 1)
 
 
-def test_a_negative_seed(built: Path, run: Run) -> None:
-    refused(run(built, "--seed", "-1"), "--seed -1: a seed is not negative")
-
-
 @pytest.mark.parametrize(
     "damage",
     [

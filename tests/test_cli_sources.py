@@ -187,3 +187,35 @@ def test_what_is_no_source_ends_with_one_message(folder: Path) -> None:
 
     assert_one_message(misspelt, 2, "did you mean `analytic`?")
     assert_one_message(absent, 2, "cannot read the cost store none.sqlite: there is no such file")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("plan", "--costs", "recorded"),
+        ("compile", "--costs", "recorded", "-o", "out"),
+        ("tune", "--costs", "recorded", "--costs", "analytic"),
+        ("coverage", "--costs", "recorded"),
+        ("coverage",),
+    ],
+)
+def test_recorded_costs_of_a_store_that_does_not_exist_are_refused(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name, *options = command
+
+    done = said(name, "alexnet", "-t", "native", *options, "--store", "none.sqlite")
+
+    assert_one_message(done, 2, "there is no cost store none.sqlite: ", "name another with --store")
+    assert not Path("none.sqlite").exists()
+
+
+def test_a_usual_store_that_does_not_exist_is_said_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    done = said("plan", "alexnet", "-t", "native", "--costs", "recorded")
+
+    assert_one_message(done, 2, f"there is no cost store {tmp_path}/collage_dsl/costs.sqlite")

@@ -85,3 +85,25 @@ def test_what_is_no_target_is_refused(tmp_path: Path) -> None:
         done = said("extract", tmp_path / "bad.json")
         assert (done.code, done.err.count("\n")) == (1, 1)
         assert "bad.json" in done.err
+
+
+def test_several_specs_of_a_target_are_extracted_into_one_file(tmp_path: Path) -> None:
+    specs = collage_dsl.load(text=TWO.replace(" on c ", " on llvm "))
+    target = collage_dsl.attach({"kind": "llvm"}, *specs.values())
+    (tmp_path / "two.json").write_text(json.dumps(dict(target.export()), default=str))
+
+    done = said("extract", tmp_path / "two.json")
+
+    assert done.code == 0, done.err
+    assert collage_dsl.load(text=done.out) == specs
+
+
+def test_specs_that_no_file_can_have_together_are_told(tmp_path: Path) -> None:
+    spec = collage_dsl.load(text=SPEC.replace(', mcpu: "skylake-avx512"', ""))["a"]
+    target = collage_dsl.attach({"kind": "llvm"}, spec, spec)
+    (tmp_path / "two.json").write_text(json.dumps(dict(target.export()), default=str))
+
+    done = said("extract", tmp_path / "two.json")
+
+    assert (done.code, done.out) == (1, "")
+    assert "one file cannot have all 2 specs of the target: two specs are named `a`" in done.err

@@ -111,7 +111,7 @@ def test_an_onnx_model_and_a_shipped_spec_are_taken(tmp_path: Path) -> None:
         ),
         (
             ["block.collage#block", "model.graph", "--at", "yy"],
-            "error: model.graph has no node `yy`",
+            "error: the model has no node `yy`",
         ),
         (["block.collage#block", "none.graph", "--at", "y"], "error: cannot read none.graph"),
         (["block.collage#block", "none", "--at", "y"], "error: there is no model none; the light"),

@@ -138,7 +138,7 @@ def test_a_table_among_sources_does_not_know_a_kernel_without_a_price(tmp_path: 
 
 
 def test_a_source_that_is_no_file_is_an_error_before_anything_is_asked(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match=r"none\.yaml: No such file or directory$"):
+    with pytest.raises(TableError, match=r"none\.yaml: there is no such file$"):
         chosen([lambda kernel: 1.0, tmp_path / "none.yaml"])
 
 

@@ -707,7 +707,7 @@ def test_a_wrong_tracker_ends_a_command_with_one_message(tmp_path: Path) -> None
     found = command("compile", path, "-t", "onnxruntime", "-o", tmp_path / "o", "--key", KEY)
 
     assert found.code == 2
-    assert found.err.endswith("error: a tracker and a key must be given together\n")
+    assert found.err.endswith("Error: --key needs --tracker\n")
 
 
 @pytest.mark.parametrize(

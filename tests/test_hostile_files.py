@@ -86,7 +86,7 @@ def test_what_is_no_file_is_no_database(
 def test_a_command_that_cannot_read_a_table_says_so(tmp_path: Path) -> None:
     done = collage("plan", "none.onnx", "-t", NATIVE, "--costs", tmp_path)
 
-    assert_one_message(done, 2, "cannot read the cost table", "Is a directory")
+    assert_one_message(done, 2, "cannot read the cost table", "it is a folder")
 
 
 @pytest.mark.parametrize("source", ["analytic", "recorded"])

@@ -113,12 +113,12 @@ def test_load_takes_a_path_or_a_text() -> None:
 
 
 def test_a_file_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match="no such file"):
+    with pytest.raises(UnreadableError, match="there is no such file"):
         load(tmp_path / "missing.collage")
 
 
 def test_a_folder_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match="is a directory"):
+    with pytest.raises(UnreadableError, match="it is a folder"):
         load(tmp_path)
 
 

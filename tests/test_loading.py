@@ -134,9 +134,7 @@ def test_a_name_with_a_null_character_is_no_file() -> None:
 def test_why_a_file_cannot_be_read_is_said_in_few_words(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError) as caught:
         read(tmp_path / "none.collage")
-    assert (
-        str(caught.value) == f"cannot read {tmp_path / 'none.collage'}: no such file or directory"
-    )
+    assert str(caught.value) == f"cannot read {tmp_path / 'none.collage'}: there is no such file"
 
 
 def test_of_a_file_that_is_too_large_only_a_part_is_read(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_a_folder_does_not_hide_the_shipped_spec_of_its_name(two: Path) -> None:
 
 
 def test_a_path_object_is_always_a_file(two: Path) -> None:
-    with pytest.raises(Exception, match="cannot read native: no such file"):
+    with pytest.raises(Exception, match="cannot read native: there is no such file"):
         names(Path("native"))
 
 
@@ -131,7 +131,7 @@ def test_a_name_that_nothing_has_is_told_which_specs_ship(named: str) -> None:
         ("two.collage#c", "two.collage has no target `c`; it has a, b"),
         ("onnxruntime#onxruntime", "has no target `onxruntime`; did you mean `onnxruntime`?"),
         ("empty.collage", "empty.collage has no target"),
-        ("folder", "folder is not a file"),
+        ("folder", "cannot read folder: it is a folder"),
     ],
 )
 def test_a_name_that_cannot_be_meant_is_refused(two: Path, named: str, said: str) -> None:

@@ -673,6 +673,6 @@ def test_a_budget_is_a_time() -> None:
 def test_missing_records_are_said(tmp_path: Path) -> None:
     done = said("records", "show", "--records", tmp_path / "none.sqlite")
 
-    assert_one_message(done, 2, "there is no file")
+    assert_one_message(done, 2, "there is no file of tuning records", "`collage tune` writes one")
     done = said("records", "show", "--records", tmp_path)
     assert_one_message(done, 2, f"cannot read {tmp_path}: it is a folder")

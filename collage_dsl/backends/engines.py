@@ -119,7 +119,7 @@ def run_onnxruntime(
 
     try:
         session = _session(model, settings, options.get("left_out", ()))
-    except Exception as error:
+    except Exception as error:  # The errors of onnxruntime have no other base.
         raise EngineError(f"onnxruntime cannot make kernel `{symbol}`: {error}") from error
     return _Kernel(symbol, session, values)
 
@@ -133,7 +133,12 @@ def _session(model: bytes, settings: Callable[[], Any], left_out: Sequence[str] 
     channels, a session without them.
     """
     from collage_dsl.offline import onnxruntime
+    from collage_dsl.offline import onnxruntime_pybind11_state as errors
 
+    refused = (
+        *(errors.Fail, errors.InvalidArgument, errors.InvalidGraph),
+        *(errors.NotImplemented, errors.RuntimeException),
+    )
     made = partial(
         onnxruntime.InferenceSession,
         providers=["CPUExecutionProvider"],
@@ -145,10 +150,10 @@ def _session(model: bytes, settings: Callable[[], Any], left_out: Sequence[str] 
         model = exact_in(model)
     tried = settings()
     tried.add_session_config_entry(_EXACT, "1")  # Set anew, it would be a warning.
-    with suppress(Exception):
+    with suppress(*refused):
         return made(model, tried)
     tried = settings()
-    with suppress(Exception):
+    with suppress(*refused):
         return made(model, tried)
     tried.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return made(model, tried)

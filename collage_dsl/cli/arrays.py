@@ -5,15 +5,13 @@ import zlib
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from collage_dsl.cli.failure import writing
+from collage_dsl.graph.arrays import Array
 from collage_dsl.reading import cause_of, other_than_file
 from collage_dsl.scratch import replacement
-
-Array = np.ndarray[Any, Any]
 
 
 class ArraysError(Exception):

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from collage_dsl.cli.answer import answer
-from collage_dsl.cli.at import nodes_at
 from collage_dsl.cli.graphs import load_graph
 from collage_dsl.cli.targets import load_targets
+from collage_dsl.engine.nodes import nodes_at
 from collage_dsl.engine.steps import propose
 from collage_dsl.report.documents import CandidateDocument, CandidatesDocument
 from collage_dsl.report.text import candidates_text
@@ -24,7 +24,7 @@ def show_candidates(
     """Show the candidates of a model, or only those that take one of the nodes `at`."""
     specs = load_targets(targets, allow_extern=allow_extern, max_candidates=max_candidates)
     graph = load_graph(model, shapes)
-    asked = 0 if at is None else nodes_at(graph, at, model)
+    asked = 0 if at is None else nodes_at(graph, at)
     found = propose(graph, *specs, allow_extern=allow_extern)
     if asked:
         found = tuple(each for each in found if each.sub_graph.inside & asked)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from collage_dsl.cli.cost_store import existing_store
 from collage_dsl.cli.documents import (
     CalibrationDocument,
     KnownDocument,
@@ -132,7 +133,7 @@ def _days_ago(days: int) -> str:
 
 def verify_costs(store: Path | None, *, repairs: bool) -> int:
     """Look for damage; the exit code is 1 if there is any that is not repaired."""
-    path = existing(store or default_store_path())
+    path = existing_store(store)
     number = file_number(path)
     try:
         with CostStore(path, repairs=False) as costs:
@@ -197,7 +198,7 @@ def _speeds(document: RatesDocument) -> tuple[str, ...]:
 
 
 def _opened(store: Path | None) -> CostStore:
-    return CostStore(existing(store or default_store_path()))
+    return CostStore(existing_store(store))
 
 
 def _text(path: Path, known: Sequence[Known], kernels: Sequence[Measurement]) -> str:

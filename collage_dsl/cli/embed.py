@@ -1,6 +1,7 @@
 """`collage embed` and `collage extract`: a spec into a TVM target as JSON, and out of it."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from collage_dsl.cli.failure import WRONG, CommandError
@@ -9,7 +10,8 @@ from collage_dsl.cli.targets import load_targets
 from collage_dsl.language import read, to_text
 from collage_dsl.language.write.formatter import formatted_text
 from collage_dsl.printable import json_text
-from collage_dsl.targets.attach import TargetError, embedded, extract
+from collage_dsl.rules import FusionSpec
+from collage_dsl.targets.attach import TargetError, embedded, extract_all
 
 
 def embed_spec(named: str, allow_extern: bool) -> None:
@@ -22,7 +24,7 @@ def embed_spec(named: str, allow_extern: bool) -> None:
 
 
 def extract_spec(file: Path) -> int:
-    """Print the text of the spec inside the target in `file`; return the exit code."""
+    """Print the text of the specs inside the target in `file`; return the exit code."""
     try:
         options = json.loads(read(file).text)
     except (ValueError, RecursionError) as problem:
@@ -30,11 +32,23 @@ def extract_spec(file: Path) -> int:
     if not isinstance(options, dict):
         raise TargetError(f"{file} is no target: that is an object with a `kind`")
     try:
-        spec = extract(options)
+        specs = extract_all(options)
     except TargetError as problem:
         raise TargetError(f"{file}: {problem}") from None
-    if spec is None:
+    if not specs:
         complain(f"the target in {file} carries no fusion spec")
         return WRONG
-    write_utf8(formatted_text(to_text(spec)))
+    write_utf8(formatted_text(_text(specs, file)))
     return 0
+
+
+def _text(specs: Sequence[FusionSpec], file: Path) -> str:
+    """The text of a spec file with all `specs`. Raises `TargetError` if no file can have them."""
+    names = [spec.name for spec in specs]
+    try:
+        if twice := next((name for name in names if names.count(name) > 1), ""):
+            raise ValueError(f"two specs are named `{twice}`")
+        return to_text(dict(zip(names, specs, strict=True)))
+    except ValueError as problem:
+        said = f"{file}: one file cannot have all {len(specs)} specs of the target: {problem}"
+        raise TargetError(f"{said}; in Python, `collage.extract_all` gives each of them") from None

@@ -47,11 +47,13 @@ _ENVIRONMENT = {
     "OutputError",
     "PredicateError",
     "RemoteError",
+    "ShapesError",
     "SolverError",
     "SourceError",
     "StoreError",
     "StrategyError",
     "UnknownBackend",
+    "UnknownNode",
     "UnknownTarget",
     "UnreadableError",
     "UnreadableModelError",
@@ -79,8 +81,8 @@ class CommandError(Exception):
 def existing(path: Path) -> Path:
     """`path`, if it is a file. Raises `CommandError`."""
     if not path.is_file():
-        other = other_than_file(path)
-        raise CommandError(f"cannot read {path}: {other}" if other else f"there is no file {path}")
+        other = other_than_file(path) or "there is no such file"
+        raise CommandError(f"cannot read {path}: {other}")
     return path
 
 

@@ -225,7 +225,7 @@ def embed(target: str, allow_extern: bool) -> None:
     help="What `collage embed` wrote, or the JSON of the `export()` of a TVM target.",
 )
 def extract(target: Path) -> int:
-    """Write the spec that is inside a TVM target."""
+    """Write the spec that is inside a TVM target; of several specs, a file with all of them."""
     from collage_dsl.cli.embed import extract_spec
 
     return extract_spec(target)
@@ -505,9 +505,19 @@ def replay(lock: Path, output_format: str, **request: Any) -> int:
     type=parameters.NEW_ARRAYS,
     help="The file to write the outputs to.",
 )
-@click.option("--seed", default=0, show_default=True, help="The seed of random inputs.")
+@click.option(
+    "--seed",
+    cls=parameters.OptionWithout,
+    without="inputs",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="The seed of random inputs.",
+)
 @click.option(
     "--sizes",
+    cls=parameters.OptionWithout,
+    without="inputs",
     metavar="NAME=4",
     multiple=True,
     help="The size of a dimension with a name in random inputs; else 3. May be given several "
@@ -544,10 +554,17 @@ def demo(model: Path | None, store: Path | None, num_cores: int, output_format: 
 
 @app.command()
 @click.option(
-    "--tracker", metavar="HOST:PORT", required=True, help="The tracker that lends this machine."
+    "--tracker",
+    type=parameters.TEXT,
+    metavar="HOST:PORT",
+    required=True,
+    help="The tracker that lends this machine.",
 )
 @click.option(
-    "--key", required=True, help="The key that clients ask for, such as the name of the processor."
+    "--key",
+    type=parameters.TEXT,
+    required=True,
+    help="The key that clients ask for, such as the name of the processor.",
 )
 @click.option(
     "--host",

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from collage_dsl.cli.answer import answer, write_picture
 from collage_dsl.cli.arrays import read_arrays
+from collage_dsl.cli.cost_store import check_costs
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.graphs import onnx_model
 from collage_dsl.cli.progress import Now, progress_on_stderr
 from collage_dsl.cli.shapes import parse_shapes, parse_sizes
 from collage_dsl.cli.targets import load_targets
-from collage_dsl.cost import Cost, check_sources, only
+from collage_dsl.cost import Cost, only
 from collage_dsl.cost.sources import MEASURED
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.compile import Compiled, backends_of, compile_model
@@ -75,7 +76,7 @@ class Request:
 
 def show_plan(request: Request, output_format: str, picture: Path | None = None) -> None:
     specs = targets_of(request)
-    check_sources(request.costs)
+    check_costs(request.costs, request.store)
     graph = from_onnx(onnx_model(request.model), shapes=parse_shapes(request.shapes))
     with progress_on_stderr() as now, ExitStack() as stack:
         pricing = _pricing(request, graph, specs, now, stack)
@@ -168,11 +169,11 @@ def compile_to(request: Request, folder: Path | None, output_format: str) -> Non
 def compiled_model(request: Request) -> Compiled:
     """Compile the model of `request`, with progress on stderr."""
     if request.refine and request.frozen:
-        raise CommandError("--frozen and --refine cannot be used together")
+        raise CommandError("--frozen and --refine cannot be used together: nothing is raced")
     if request.costs and request.frozen:
         raise CommandError("--frozen and --costs cannot be used together: nothing is measured")
     specs = targets_of(request)
-    check_sources(request.costs)
+    check_costs(request.costs, request.store)
     inputs = read_arrays(request.inputs) if request.inputs else None
     with progress_on_stderr() as now:
         return compile_model(

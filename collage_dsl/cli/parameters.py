@@ -103,6 +103,36 @@ class OptionWith(click.Option):
         return super().handle_parse_result(ctx, opts, args)
 
 
+class OptionWithout(click.Option):
+    """An option that says nothing if another one is given, with which it is refused."""
+
+    def __init__(self, *names: Any, without: str, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self._without = without
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        if self.name in opts and self._without in opts:
+            names = f"{self.opts[0]} and --{self._without}"
+            raise click.UsageError(f"{names} cannot be used together", ctx)
+        return super().handle_parse_result(ctx, opts, args)
+
+
+class _Text(click.ParamType[str]):
+    """A name or an address. An empty one, as of a variable that is not set, is refused."""
+
+    name = "TEXT"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not value.strip():
+            self.fail("it is empty", param, ctx)
+        return value
+
+
+TEXT = _Text()
+
+
 class _StrategyName(click.ParamType[str]):
     """The name of a search strategy, ours or that of an installed package."""
 
@@ -266,12 +296,22 @@ allow_extern = click.option(
 
 tracker = click.option(
     "--tracker",
+    cls=OptionWith,
+    needs="key",
+    type=TEXT,
     metavar="HOST:PORT",
     help="Time kernels on devices that this tracker of TVM lends: docs/fleet.md.",
 )
-key = click.option("--key", help="The key under which the tracker offers these devices.")
+key = click.option(
+    "--key",
+    cls=OptionWith,
+    needs="tracker",
+    type=TEXT,
+    help="The key under which the tracker offers these devices.",
+)
 scheduler = click.option(
     "--scheduler",
+    type=TEXT,
     metavar="ADDRESS",
     help="Build kernels on the Dask cluster with this scheduler: tcp://10.0.0.1:8786.",
 )
@@ -314,6 +354,7 @@ def races(command: _Command) -> _Command:
             "--seed",
             cls=OptionWith,
             needs="refine",
+            type=click.IntRange(min=0),
             default=0,
             show_default=True,
             help="The seed for the plans of --refine.",

@@ -12,6 +12,7 @@ from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.shapes import parse_size
 from collage_dsl.engine.race import latency
 from collage_dsl.graph import TensorType
+from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, names_in, no_dimension, size_of
 from collage_dsl.measuring.built import random_array
 from collage_dsl.measuring.timing import interleaved
@@ -20,8 +21,6 @@ from collage_dsl.realization.saving import load_executable
 from collage_dsl.realization.signature import InputError, Value
 from collage_dsl.report.documents import RunDocument, TensorDocument
 from collage_dsl.report.text import run_text
-
-Array = np.ndarray[Any, Any]
 
 
 def run_folder(
@@ -33,8 +32,6 @@ def run_folder(
     sizes: Sequence[str] = (),
 ) -> None:
     """Run the model in `folder` on the arrays in `inputs`, or on random ones of the `sizes`."""
-    if seed < 0:
-        raise CommandError(f"--seed {seed}: a seed is not negative")
     executable = load_executable(folder)
     given = read_arrays(inputs) if inputs else _random(executable, seed, parse_size(sizes))
     try:

@@ -24,14 +24,17 @@ def parse_shapes(given: Sequence[str]) -> Mapping[str, tuple[Dim, ...]]:
     return shapes
 
 
-def parse_sizes(given: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
-    """`["n=1,4,8", "length=128"]` as a mapping. Raises `CommandError`."""
+def parse_sizes(given: Sequence[str], form: str = "NAME=1,4,8") -> Mapping[str, tuple[int, ...]]:
+    """
+    `["n=1,4,8", "length=128"]` as a mapping. Raises `CommandError`, which says to write each in the
+    `form`.
+    """
     sizes: dict[str, tuple[int, ...]] = {}
     for text in given:
         name, _, numbers = text.rpartition("=")
         words = [word.strip() for word in numbers.split(",")]
         if not name or not all(word.isdecimal() for word in words):
-            raise CommandError(f"--sizes {text}: write it as NAME=1,4,8")
+            raise CommandError(f"--sizes {text}: write it as {form}")
         if name in sizes:
             raise CommandError(f"--sizes {text}: the sizes of `{name}` are given twice")
         _check_digits("--sizes", text, words)
@@ -41,10 +44,13 @@ def parse_sizes(given: Sequence[str]) -> Mapping[str, tuple[int, ...]]:
 
 def parse_size(given: Sequence[str]) -> Mapping[str, int]:
     """`["n=4", "length=128"]` as a mapping. Raises `CommandError`."""
-    sizes = parse_sizes(given)
-    several = next((name for name, numbers in sizes.items() if len(numbers) > 1), None)
-    if several:
-        raise CommandError(f"--sizes {several}: random inputs have one size")
+    sizes = parse_sizes(given, form := "NAME=4")
+    for name, numbers in sizes.items():
+        if len(numbers) > 1:
+            raise CommandError(
+                f"--sizes {name}={','.join(map(str, numbers))}: random inputs have one size for "
+                f"each name: write it as {form}"
+            )
     return {name: number for name, (number,) in sizes.items()}
 
 

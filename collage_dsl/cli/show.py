@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from collage_dsl.cli.answer import answer, write_picture
-from collage_dsl.cli.at import nodes_at
 from collage_dsl.cli.graphs import load_graph
+from collage_dsl.engine.nodes import nodes_at
 from collage_dsl.graph import Form, Graph, OpSet, members
 from collage_dsl.language.write.graph_printer import format_graph
 from collage_dsl.report.documents import GraphDocument, GraphNodeDocument, OriginDocument
@@ -23,7 +23,7 @@ def show_graph(
     """Show the whole graph of `model`, or what is up to `around` steps from the node `at`."""
     graph = load_graph(model, shapes)
     everything = (1 << len(graph)) - 1
-    shown = everything if at is None else _around(graph, nodes_at(graph, at, model), around)
+    shown = everything if at is None else _around(graph, nodes_at(graph, at), around)
     if drawn is not None:
         write_picture(drawn, picture(graph, [Panel(())]))
     nodes = [_document(graph, index) for index in members(shown)]

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 from collage_dsl.cli.answer import answer
+from collage_dsl.cli.cost_store import check_costs
 from collage_dsl.cli.graphs import onnx_model
 from collage_dsl.cli.models import Request, targets_of
 from collage_dsl.cli.progress import progress_on_stderr
 from collage_dsl.cli.shapes import parse_shapes
-from collage_dsl.cost import check_sources, only
+from collage_dsl.cost import only
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.tune import TuningOptions
 from collage_dsl.engine.tune_model import TunedKernel, tune_model
@@ -18,7 +19,7 @@ from collage_dsl.report.tuning import TriedDocument, TunedDocument, TuneDocument
 
 def show_tuned(request: Request, at: str | None, trials: int | None, output_format: str) -> None:
     """Tune the kernels of a model, or the one that has the node `at`."""
-    check_sources(request.costs)
+    check_costs(request.costs, request.store)
     with progress_on_stderr() as now:
         options = TuningOptions(
             request.records, trials, budget=request.tuning_budget, watch=now.tried

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from collage_dsl.cli.answer import answer
-from collage_dsl.cli.at import nodes_at
 from collage_dsl.cli.config import import_folders
 from collage_dsl.cli.failure import WRONG, CommandError, with_options
 from collage_dsl.cli.graphs import load_graph
 from collage_dsl.engine.named import parts, spec_file
+from collage_dsl.engine.nodes import nodes_at
 from collage_dsl.engine.spec_files import patterns
 from collage_dsl.engine.why import near, why
 from collage_dsl.language.messages.hints import did_you_mean
@@ -27,7 +27,7 @@ def explain_match(
     """Show why the pattern does not match at `node`, or how it does; return the exit code."""
     pattern = load_pattern(named, allow_extern=allow_extern)
     graph = load_graph(model, shapes)
-    nodes_at(graph, node, model)
+    nodes_at(graph, node)
     document = why(pattern, graph, at=node, model=str(model), allow_extern=allow_extern)
     _answer(document, output_format)
     return 0 if document.matches else WRONG

@@ -131,7 +131,7 @@ def read(path: Path) -> tuple[list[Context], list[Measurement]]:
         with path.open("rb") as file:
             is_sqlite = file.read(6) == b"SQLite"
     except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror}") from error
+        raise StoreError(f"cannot read {path}: {cause_of(error)}") from error
     if is_sqlite:
         with CostStore(path, is_given=True) as store:
             contexts = [each.context for each in store.known()]
@@ -139,7 +139,8 @@ def read(path: Path) -> tuple[list[Context], list[Measurement]]:
     try:
         document = CostsDocument.model_validate_json(text_of(path, _MOST_BYTES))
     except ValidationError as error:
-        raise ExchangeError(f"{path} has no costs: {first_fault(error)}") from error
+        said = "neither a cost store nor a file that `collage costs export` wrote"
+        raise ExchangeError(f"{path} is {said}: {first_fault(error)}") from error
     except (OSError, ValueError) as error:
         raise StoreError(f"cannot read {path}: {cause_of(error)}") from error
     return [Context(**each.model_dump()) for each in document.contexts], list(_costs(document))

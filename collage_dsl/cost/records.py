@@ -141,7 +141,8 @@ def read_trials(path: Path) -> Iterator[Trial]:
     try:
         found = TrialsDocument.model_validate_json(text_of(path, _MOST_BYTES))
     except ValidationError as error:
-        raise ExchangeError(f"{path} has no tuning records: {first_fault(error)}") from error
+        said = "neither a file of tuning records nor one that `collage records export` wrote"
+        raise ExchangeError(f"{path} is {said}: {first_fault(error)}") from error
     except (OSError, ValueError) as error:
         raise StoreError(f"cannot read the tuning records {path}: {cause_of(error)}") from error
     yield from (each.trial() for each in found.trials)

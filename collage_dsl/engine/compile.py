@@ -7,8 +7,6 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from collage_dsl.argument_types import with_checked_types
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf, installed
@@ -24,6 +22,7 @@ from collage_dsl.engine.steps import is_of_all_targets, solver
 from collage_dsl.engine.tune import TuningOptions, Watch
 from collage_dsl.engine.verified import drawn, verified
 from collage_dsl.frontend.onnx_model import Shapes
+from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.counts import Counts
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.realization.executable import ModelExecutable
@@ -41,8 +40,6 @@ from collage_dsl.rules import FusionSpec
 from collage_dsl.scratch import replacement
 from collage_dsl.search import NO_REPORTER, Plan, Reporter, Strategy
 from collage_dsl.targets.attach import TargetError
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)

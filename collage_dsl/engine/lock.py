@@ -21,7 +21,13 @@ from collage_dsl.backends.registry import BackendOf
 from collage_dsl.backends.tvm import Tvm, machine_target
 from collage_dsl.cost.strict import Strict
 from collage_dsl.engine.costs import Priced
-from collage_dsl.engine.locked import LockedCost, LockedKernel, LockedPlan, LockError
+from collage_dsl.engine.locked import (
+    ChangedLockError,
+    LockedCost,
+    LockedKernel,
+    LockedPlan,
+    LockError,
+)
 from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.steps import is_of_all_targets
 from collage_dsl.graph import CandidateKernel, Form, Graph, Node
@@ -34,6 +40,8 @@ from collage_dsl.search import Plan
 
 _MOST_BYTES = 1 << 26
 """The longest lock that is read, for some hundred thousand kernels."""
+
+_WRITES = "`collage freeze` writes locks"
 
 
 @contextmanager
@@ -99,9 +107,10 @@ class Lock(Strict):
         try:
             return cls.model_validate_json(text_of(path, _MOST_BYTES))
         except ValidationError as error:
-            raise LockError(f"{path} is no lock: {first_fault(error)}") from error
+            raise LockError(f"{path} is no lock: {first_fault(error)}; {_WRITES}") from error
         except (OSError, ValueError) as error:
-            raise LockError(f"cannot read the lock {path}: {cause_of(error)}") from error
+            said = f"cannot read the lock {path}: {cause_of(error)}"
+            raise LockError(f"{said}; {_WRITES}") from error
 
     def text(self) -> str:
         """The lock as JSON, with a line for each kernel and cost."""
@@ -120,8 +129,8 @@ class Lock(Strict):
             for each, part in zip(self.checked_plans(parts, specs), parts, strict=True)
         ]
         made_for = _Made.of(parts, specs, backend_of, [plan for _, plan in plans])
-        self._check("version", self.versions, made_for.versions)
-        self._check("processor", self.processors, made_for.processors)
+        _check_made("version", "install that version", self.versions, made_for.versions)
+        _check_made("processor", "use such a machine", self.processors, made_for.processors)
         return plans
 
     def checked_plans(self, parts: Sequence[Part], specs: Sequence[FusionSpec]) -> list[LockedPlan]:
@@ -140,32 +149,39 @@ class Lock(Strict):
         self._check_targets(specs)
         for each in self.plans:
             if not is_of_all_targets(each.chosen) and each.chosen not in self.targets:
-                raise LockError(f"the lock has a plan `{each.chosen}`, which is that of no target")
-        self._check("model", {"model": self.model}, {"model": model_hash(parts[0].graph)})
+                raise ChangedLockError(f"the lock has a plan `{each.chosen}` of no target")
+        if self.model != model_hash(parts[0].graph):
+            raise LockError(
+                "the model, or a shape that is given for an input, is not as it was when the model "
+                "was frozen: give the same model and shapes, or freeze the model anew"
+            )
         return [by_sizes[sizes] for sizes in wanted]
 
     def _check_targets(self, specs: Sequence[FusionSpec]) -> None:
         given = {spec.name: to_text(spec) for spec in specs}
         if list(given) != list(self.targets):
-            names = ", ".join(self.targets)
-            raise LockError(f"the lock is for the targets {names}, in this order")
-        self._check("target", self.targets, given)
+            raise LockError(
+                f"the lock is for the targets {', '.join(self.targets)}, in this order, not "
+                f"{', '.join(given)}: give the same targets in the same order, or freeze the model "
+                "anew"
+            )
+        for name, text in given.items():
+            if text != self.targets[name]:
+                said = f"the target `{name}` is not as it was when the model was frozen"
+                undo = "go back to what it was, or freeze the model anew"
+                raise LockError(f"{said}{_difference(self.targets[name], text)}: {undo}")
 
-    def _check(self, what: str, locked: Mapping[str, str], found: Mapping[str, str]) -> None:
-        for name in dict.fromkeys([*locked, *found]):
-            was, is_ = locked.get(name), found.get(name)
-            if was == is_:
-                continue
-            match what:
-                case "model":
-                    said = "the model is not the one that was frozen"
-                case "target":
-                    said = f"the target `{name}` is not as it was when the model was frozen"
-                    said += _difference(was or "", is_ or "")
-                case _:
-                    said = f"the {what} of {name} was {was or 'another'} and is {is_ or 'another'}"
-            undo = "install that version" if what == "version" else "go back to what it was"
+
+def _check_made(what: str, undo: str, locked: Mapping[str, str], found: Mapping[str, str]) -> None:
+    """Raise `LockError` unless what made the kernels is `found` to be as it was."""
+    for name in [each for each in locked if each in found]:
+        was, is_ = locked[name], found[name]
+        if was != is_:
+            said = f"the {what} of {name} was {was} and is {is_}"
             raise LockError(f"{said}: {undo}, or freeze the model anew")
+    if locked.keys() != found.keys():
+        said = f"the lock has the {what}s of {', '.join(locked)}"
+        raise ChangedLockError(f"{said}, and its kernels are made by {', '.join(found)}")
 
 
 def _difference(was: str, is_: str) -> str:

@@ -27,6 +27,13 @@ class LockError(Exception):
     """A lock is not for this model, these targets or this machine, or is no lock."""
 
 
+class ChangedLockError(LockError):
+    """The parts of a lock do not fit together, which they do when it is written."""
+
+    def __init__(self, fault: str) -> None:
+        super().__init__(f"{fault}: the lock was changed; freeze the model anew")
+
+
 class LockedComposite(Strict):
     """A part of a kernel that is a function of a library."""
 
@@ -84,11 +91,17 @@ class LockedKernel(Strict):
         )
 
     def kernel(self, graph: Graph, targets: Mapping[str, Toolchain]) -> PlannedKernel:
-        sub_graph = SubGraph(
-            graph.set_of(*self.nodes),
-            graph.set_of(*self.constants),
-            tuple(each.composite(graph) for each in self.composites),
-        )
+        if self.target not in targets:
+            raise ChangedLockError(f"the lock has a kernel of `{self.target}`, which is no target")
+        try:
+            sub_graph = SubGraph(
+                graph.set_of(*self.nodes),
+                graph.set_of(*self.constants),
+                tuple(each.composite(graph) for each in self.composites),
+            )
+        except KeyError as error:
+            said = f"a kernel of the lock has the node `{error.args[0]}`"
+            raise ChangedLockError(f"{said}, which the model does not have") from error
         toolchain = targets[self.target].only_by(frozenset(self.variants) or None)
         if self.record:
             toolchain = replace(toolchain, record=Record.of_text(self.record))
@@ -142,30 +155,29 @@ class LockedPlan(Strict):
     costs: list[LockedCost] = Field(default_factory=list)
 
     def plan(self, graph: Graph, targets: Mapping[str, Toolchain], home: Toolchain) -> Plan:
-        """This plan of `graph`, which is checked. Raises `LockError` if it cannot be one."""
+        """This plan of `graph`, which is checked. Raises `ChangedLockError` if it cannot be one."""
         try:
             kernels = [each.kernel(graph, targets) for each in self.kernels]
-        except (KeyError, ValueError) as error:
-            raise LockError(
-                f"the lock has kernels that the model does not have: {error}"
-            ) from error
+        except ValueError as error:
+            raise ChangedLockError(f"a kernel of the lock is wrong: {error}") from error
         covered = 0
         for kernel in kernels:
             inside = kernel.candidate.sub_graph.inside
             if other := graph.names(inside & ~graph.computed):
-                raise LockError(
+                raise ChangedLockError(
                     f"a kernel of the lock has the node `{min(other)}`, which is no call"
                 )
             if twice := graph.names(covered & inside):
-                raise LockError(f"two kernels of the lock have the node `{min(twice)}`")
+                raise ChangedLockError(f"two kernels of the lock have the node `{min(twice)}`")
             covered |= inside
         if missing := graph.names(graph.calls & ~covered):
-            raise LockError(f"no kernel of the lock has the node `{min(missing)}`")
+            raise ChangedLockError(f"no kernel of the lock has the node `{min(missing)}`")
         by_candidate = {kernel.candidate: kernel for kernel in kernels}
         try:
             ordered = in_execution_order(graph, list(by_candidate))
         except CyclicPlanError as error:
-            raise LockError(f"the kernels of the lock wait for each other: {error}") from error
+            fault = f"the kernels of the lock wait for each other: {error}"
+            raise ChangedLockError(fault) from error
         kept = tuple(by_candidate[candidate] for candidate in ordered)
         return Plan(graph, kept, home=home if self.is_copying else None)
 

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from collage_dsl.engine.spec_files import load
+from collage_dsl.reading import other_than_file
 from collage_dsl.resources import shipped_spec, shipped_specs
 from collage_dsl.rules import FusionSpec
 
@@ -65,6 +66,6 @@ def spec_file(file: str) -> Path:
         if shipped := shipped_spec(file):
             return shipped
         if Path(file).exists():
-            raise UnknownTarget(f"{file} is not a file")
+            raise UnknownTarget(f"cannot read {file}: {other_than_file(Path(file))}")
     names = ", ".join(shipped_specs())
     raise UnknownTarget(f"there is no spec file {file}; the specs that ship are {names}")

@@ -3,9 +3,6 @@
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
@@ -14,6 +11,7 @@ from collage_dsl.cost.spread import are_equal
 from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.steps import is_of_all_targets
 from collage_dsl.graph import CandidateKernel, Runs, Toolchain
+from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.interval import interval, ranks
 from collage_dsl.measuring.timing import PERCENTILE, interleaved, low
 from collage_dsl.realization.crossing import devices_of
@@ -26,8 +24,6 @@ from collage_dsl.realization.signature import Signature
 from collage_dsl.report.documents import ContenderDocument, LatencyDocument, shares
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import Plan
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)

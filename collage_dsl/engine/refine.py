@@ -26,9 +26,10 @@ from collage_dsl.engine.race import (
     margin_of,
 )
 from collage_dsl.engine.refined_plans import read_state, write_state
-from collage_dsl.engine.sizes import Array, Part
+from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.steps import REFINED
 from collage_dsl.graph import CandidateKernel
+from collage_dsl.graph.arrays import Array
 from collage_dsl.language import to_text
 from collage_dsl.measuring.processor import cpu_name
 from collage_dsl.realization.errors import BuildError

@@ -10,14 +10,13 @@ import numpy as np
 
 from collage_dsl.frontend.any_model import graph_of
 from collage_dsl.frontend.arrays import SharedConstants
-from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.errors import ShapesError
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import Graph, TensorType, members
+from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.sizes import Sizes, may_be, names_in, no_dimension, size_of
 from collage_dsl.realization.executable import arrays_of
 from collage_dsl.realization.signature import Signature
-
-Array = np.ndarray[Any, Any]
 
 WantedSizes = Mapping[str, Sequence[int]]
 """The sizes of each dimension, by its name, that a model is compiled for."""
@@ -44,7 +43,7 @@ def parts_of(
 ) -> list[Part]:
     """
     The parts of `model`. The first is for any size, then there is one for each combination of the
-    `sizes`. Raises `FrontendError` for sizes that it cannot have.
+    `sizes`. Raises `ShapesError` for sizes that it cannot have.
     """
     shared = SharedConstants() if sizes else None
     graph = graph_of(model, shapes, shared)
@@ -73,12 +72,12 @@ def _combinations(graph: Graph, sizes: WantedSizes) -> list[dict[str, int]]:
             said = f"must have a list or a tuple of sizes for `{name}`"
             raise TypeError(f"`sizes` of `compile` {said}, not {wanted!r}")
         if name not in named:
-            raise FrontendError(no_dimension(name, named))
+            raise ShapesError(no_dimension(name, named))
         if not len(wanted) or min(wanted) < 0:
-            raise FrontendError(f"the sizes of `{name}` are numbers from 0")
+            raise ShapesError(f"the sizes of `{name}` are numbers from 0")
     count = prod(len(set(wanted)) for wanted in sizes.values())
     if count > _MOST:
-        raise FrontendError(f"{count} combinations of sizes are asked for; at most {_MOST} may be")
+        raise ShapesError(f"{count} combinations of sizes are asked for; at most {_MOST} may be")
     every = product(*(dict.fromkeys(wanted) for wanted in sizes.values())) if sizes else ()
     return [dict(zip(sizes, chosen, strict=True)) for chosen in every]
 

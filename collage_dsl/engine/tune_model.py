@@ -9,17 +9,17 @@ from typing import Any
 from collage_dsl.backends.base import Backend
 from collage_dsl.cost import CostSources, Variant
 from collage_dsl.engine.compile import backends_of, check_names
+from collage_dsl.engine.nodes import nodes_at
 from collage_dsl.engine.planning import Planned, Planner
 from collage_dsl.engine.sizes import Part, parts_of
 from collage_dsl.engine.steps import MIXED
 from collage_dsl.engine.tune import USUAL_TRIALS, TunedCandidate, TuningOptions, kernel_at
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import CandidateKernel, OpSet
-from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.counts import Counts
 from collage_dsl.measuring.elsewhere import Elsewhere
-from collage_dsl.measuring.tuning import CannotTune, Tuned
+from collage_dsl.measuring.tuning import Tuned
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import NO_REPORTER, Plan, Reporter, Strategy
 
@@ -58,14 +58,14 @@ def tune_model(
     largest candidate there. Without it, all kernels are tuned that may make the plan cheaper, the
     most promising first. Which these are is found out by the sources `cost`, and by measuring what
     none of them knows. Kernels are built and timed `elsewhere`, if that is given. Raises
-    `CannotTune` where there is no such kernel.
+    `UnknownNode` where the model has no such node, and `CannotTune` where there is no such kernel.
     """
     check_names(specs)
     backend_of = backends_of(specs, backends)
     how = options or TuningOptions()
     how = replace(how, usual=how.usual or USUAL_TRIALS)
     [part] = parts_of(model, shapes, {}, None)
-    nodes = 0 if at is None else _nodes_at(part, at)
+    nodes = 0 if at is None else nodes_at(part.graph, at)
     planner = Planner(
         specs=specs,
         backend_of=backend_of,
@@ -85,14 +85,6 @@ def tune_model(
     with planner.untuned(part) as planned:
         watch("tune", planned.counts)
     return _priced(planner, part, _tuned(planner, part, planned, nodes))
-
-
-def _nodes_at(part: Part, at: str) -> OpSet:
-    nodes = part.graph.at(at)
-    if not nodes:
-        hint = did_you_mean(at, part.graph.known_names)
-        raise CannotTune(f"the model has no node `{at}`" + (f"; {hint}" if hint else ""))
-    return nodes
 
 
 def _tuned(planner: Planner, part: Part, planned: Planned, nodes: OpSet) -> list[TunedCandidate]:

@@ -6,10 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from collage_dsl.engine.sizes import Part
 from collage_dsl.frontend.reference import REFUSALS
+from collage_dsl.graph.arrays import Array
 from collage_dsl.realization.draws import NoDraw, draws_of, larger_draws
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.partition import KernelCall
@@ -28,8 +27,6 @@ from collage_dsl.report.documents import (
     KernelErrorDocument,
     VerificationDocument,
 )
-
-Array = np.ndarray[Any, Any]
 
 
 def drawn(model: Any, part: Part) -> Part:

@@ -6,7 +6,7 @@ from typing import Any
 import onnx
 
 from collage_dsl.frontend.arrays import SharedConstants
-from collage_dsl.frontend.errors import FrontendError, no_model
+from collage_dsl.frontend.errors import ShapesError, no_model
 from collage_dsl.frontend.from_torch import from_torch, is_of_torch
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.onnx_model import Shapes
@@ -22,7 +22,7 @@ def graph_of(
     """
     if is_of_torch(model):
         if shapes:
-            raise FrontendError("a PyTorch program has the shapes that it was exported for")
+            raise ShapesError("a PyTorch program has the shapes that it was exported for")
         return from_torch(model)
     if not isinstance(model, str | PathLike | onnx.ModelProto):
         taken = "the path of an ONNX file, an ONNX ModelProto, or what torch.export.export gives"

@@ -9,7 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from collage_dsl.graph.arrays import Array
 
 
 def array_of(tensor: Any) -> Array:

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 from onnx import helper
 from tvm import relax
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.bindings import Bindings, is_leaf
 from collage_dsl.frontend.onnx_site import Scope, Site, Value, known_dims, static_dims
+from collage_dsl.graph.arrays import Array
 
 
 class Writer(Scope, Protocol):

@@ -8,10 +8,10 @@ import numpy as np
 import tvm
 from tvm import tirx
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.canonical_call import SMALL, OldCall, dims_of, keeps_dtype, passed_on
 from collage_dsl.frontend.onnx_products import transposed
 from collage_dsl.frontend.onnx_site import Value
+from collage_dsl.graph.arrays import Array
 
 
 def folded(function: Callable[..., Any], call: OldCall) -> Value | None:

@@ -12,6 +12,10 @@ class UnreadableModelError(FrontendError):
     """The file of a model, or one with its data, is missing or cannot be read."""
 
 
+class ShapesError(FrontendError):
+    """The shapes or sizes that are asked for are not possible for the inputs of a model."""
+
+
 class CannotConvertError(Exception):
     """A node of an ONNX model has no canonical form. Says why; the caller adds which node."""
 

@@ -17,8 +17,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.graph.arrays import Array
 
 _FILES: Mapping[str, str] = {
     "alexnet": "bvlc_alexnet",

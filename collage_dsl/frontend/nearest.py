@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from collage_dsl.frontend.arrays import Array
+from collage_dsl.graph.arrays import Array
 
 KNOWN_COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 """The transformations of coordinates whose elements are known here."""

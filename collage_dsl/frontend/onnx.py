@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from collage_dsl.frontend.arrays import Array, SharedConstants, constant
+from collage_dsl.frontend.arrays import SharedConstants, constant
 from collage_dsl.frontend.errors import (
     CannotConvertError,
     DefectError,
@@ -69,6 +69,7 @@ from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of
 from collage_dsl.frontend.onnx_values import Values, is_call, without_elements
 from collage_dsl.frontend.onnx_windows import OPTIONAL_SCALES, without_empty
 from collage_dsl.graph import Graph, OpaqueType, TensorType
+from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.requirements import known_sizes, requirements_of
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from collage_dsl.frontend.arrays import Array
+from collage_dsl.graph.arrays import Array
 
 
 @dataclass(frozen=True, slots=True)

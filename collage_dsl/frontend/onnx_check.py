@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.graph.arrays import Array
 from collage_dsl.onnx_nodes import nodes_within
 
 MOST_NODES = 1_000_000
@@ -172,10 +172,17 @@ def _is_known(element: int) -> bool:
 
 
 def check_size(dims: Iterable[object], dtype: np.dtype, what: str) -> None:
-    """Refuse a tensor that no machine can have. Unknown dimensions count as 1."""
+    """Refuse a tensor that no machine can have."""
+    if fault := size_fault(dims, dtype):
+        raise FrontendError(f"{what} {fault}")
+
+
+def size_fault(dims: Iterable[object], dtype: np.dtype) -> str:
+    """Why no machine can have such a tensor; empty if one can. Unknown dimensions count as 1."""
     known = [dim for dim in dims if isinstance(dim, int)]
-    if 0 not in known and prod(known) * dtype.itemsize > MOST_BYTES:
-        raise FrontendError(f"{what} would be larger than {MOST_BYTES >> 40} TiB: {known}")
+    if 0 in known or prod(known) * dtype.itemsize <= MOST_BYTES:
+        return ""
+    return f"would be larger than {MOST_BYTES >> 40} TiB: {known}"
 
 
 def problem_of(node: onnx.NodeProto, opset: int) -> str:

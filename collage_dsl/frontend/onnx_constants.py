@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import WrongNodeError
 from collage_dsl.frontend.onnx_check import array_of_sparse, array_of_tensor
+from collage_dsl.graph.arrays import Array
 
 
 def attributes(node: onnx.NodeProto) -> dict[str, Any]:

@@ -17,9 +17,10 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import external_data_helper
 
-from collage_dsl.frontend.arrays import Array, empty
+from collage_dsl.frontend.arrays import empty
 from collage_dsl.frontend.errors import FrontendError, UnreadableModelError
 from collage_dsl.frontend.onnx_check import array_of_tensor, check_size, np_dtype
+from collage_dsl.graph.arrays import Array
 from collage_dsl.onnx_nodes import graphs_of, nodes_within
 
 _LARGE = 1 << 16

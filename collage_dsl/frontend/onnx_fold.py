@@ -8,9 +8,9 @@ import onnx
 import onnx.shape_inference
 from onnx import TensorProto, helper, numpy_helper
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import FrontendError, WrongNodeError
 from collage_dsl.frontend.reference import REFUSALS, reference_session
+from collage_dsl.graph.arrays import Array
 from collage_dsl.onnx_nodes import graphs_of
 
 # Random operators give a new value each time; patterns for quantized models need the last one.

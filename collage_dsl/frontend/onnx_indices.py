@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import CannotConvertError, WrongNodeError
 from collage_dsl.frontend.onnx_site import Site, Value, static_dims
+from collage_dsl.graph.arrays import Array
 
 
 def top(site: Site) -> Value | None:

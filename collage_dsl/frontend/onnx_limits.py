@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import WrongNodeError
 from collage_dsl.frontend.onnx_constants import attributes
+from collage_dsl.graph.arrays import Array
 
 MICROSOFT = "com.microsoft"
 

@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.onnx_constants import array_of_constant, attributes
 from collage_dsl.frontend.onnx_scope import rename
+from collage_dsl.graph.arrays import Array
 from collage_dsl.onnx_nodes import nodes_within
 
 _MOST_NODES = 256

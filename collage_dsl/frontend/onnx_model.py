@@ -8,8 +8,8 @@ from typing import Any
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from collage_dsl.frontend.errors import FrontendError, UnreadableModelError, no_model
-from collage_dsl.frontend.onnx_check import check_names, check_size, np_dtype
+from collage_dsl.frontend.errors import FrontendError, ShapesError, UnreadableModelError, no_model
+from collage_dsl.frontend.onnx_check import check_names, np_dtype, size_fault
 from collage_dsl.frontend.onnx_data import Data, read, read_nested
 from collage_dsl.frontend.onnx_inlined import inlined
 from collage_dsl.frontend.onnx_newest import has_new_operators, is_too_new, lowered
@@ -18,7 +18,7 @@ from collage_dsl.frontend.onnx_types import dtype_of, type_text
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
 from collage_dsl.graph import Dim, TensorType
 from collage_dsl.graph.sizes import plain_names
-from collage_dsl.reading import other_than_file
+from collage_dsl.reading import cause_of, other_than_file
 
 Shapes = Mapping[str, tuple[Dim, ...]]
 
@@ -115,7 +115,7 @@ def load_structure(path: Path) -> onnx.ModelProto:
             f"{_OTHERS.get(path.suffix, '')}"
         ) from None
     except OSError as error:
-        raise UnreadableModelError(f"cannot read `{path}`: {error.strerror}") from error
+        raise UnreadableModelError(f"cannot read `{path}`: {cause_of(error)}") from error
 
 
 def inputs_of(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
@@ -134,7 +134,7 @@ def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, TensorType 
     for name in shapes:
         if name not in given:
             known = ", ".join(f"`{name}`" for name in given)
-            raise FrontendError(f"the model has no input `{name}`; its inputs are {known}")
+            raise ShapesError(f"the model has no input `{name}`; its inputs are {known}")
     types = {value.name: _type(value, shapes.get(value.name)) for value in inputs}
     tensors = [type_ for type_ in types.values() if isinstance(type_, TensorType)]
     names = plain_names(dim for type_ in tensors for dim in type_.shape or ())
@@ -168,13 +168,12 @@ def _type(value: onnx.ValueInfoProto, given: tuple[Dim, ...] | None) -> TensorTy
         if value.type.HasField("tensor_type") and np_dtype(tensor.elem_type, what).kind == "c":
             raise FrontendError(f"{what} is a tensor of complex numbers, which nothing runs")
         if given is not None:
-            raise FrontendError(
-                f"{what} is no tensor that can have a shape: {type_text(value.type)}"
-            )
+            raise ShapesError(f"{what} is no tensor that can have a shape: {type_text(value.type)}")
         return value.type
     dtype = np_dtype(tensor.elem_type, what)
     dims = _dims(value, given)
-    check_size(dims or (), dtype, what)
+    if too_large := size_fault(dims or (), dtype):
+        raise (FrontendError if given is None else ShapesError)(f"{what} {too_large}")
     return TensorType(dtype_of(value.type), dims)
 
 
@@ -187,7 +186,7 @@ def _dims(value: onnx.ValueInfoProto, given: tuple[Dim, ...] | None) -> tuple[Di
     if given is None:
         return dims
     if len(given) != len(dims):
-        raise FrontendError(
+        raise ShapesError(
             f"the input `{name}` has {len(dims)} dimensions, the shape given for it {len(given)}"
         )
     return tuple(given)

@@ -11,13 +11,13 @@ import numpy as np
 import onnx
 from onnx import TypeProto, helper, numpy_helper
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import CannotConvertError, FrontendError
 from collage_dsl.frontend.onnx_check import schema_of
 from collage_dsl.frontend.onnx_ml_shapes import with_ml_shapes
 from collage_dsl.frontend.onnx_scope import names_read, renamed
 from collage_dsl.frontend.onnx_types import dtype_of, is_foreign, type_named
 from collage_dsl.frontend.reference import REFUSALS, reason_of, reference_session
+from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.onnx_node import OnnxNode
 from collage_dsl.onnx_nodes import nodes_within
 

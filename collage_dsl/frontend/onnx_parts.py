@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.onnx_constants import attributes
 from collage_dsl.frontend.onnx_site import static_dims
 from collage_dsl.frontend.onnx_values import Values
+from collage_dsl.graph.arrays import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from collage_dsl.frontend.arrays import Array, empty
+from collage_dsl.frontend.arrays import empty
 from collage_dsl.frontend.errors import CannotConvertError
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Layout, Linear, Step
 from collage_dsl.frontend.onnx_site import LEAST_DIVISOR, Site, Value, layout_of, static_dims
 from collage_dsl.frontend.onnx_windows import explicit_pads, per_axis
+from collage_dsl.graph.arrays import Array
 
 
 def affine(site: Site, place: int, step: Step) -> Value | None:

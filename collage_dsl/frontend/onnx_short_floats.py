@@ -9,7 +9,7 @@ from collections.abc import Callable
 import onnx
 from onnx import TensorProto, helper
 
-from collage_dsl.frontend.arrays import Array
+from collage_dsl.graph.arrays import Array
 
 _SEVERAL_STEPS = frozenset({
     "Elu", "GlobalLpPool", "GroupNormalization", "HardSigmoid", "HardSwish",

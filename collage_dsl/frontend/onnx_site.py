@@ -7,9 +7,9 @@ from typing import Any, Protocol
 import onnx
 from tvm import relax, tirx
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.onnx_affine import Layout, Pending
 from collage_dsl.frontend.onnx_sizes import Arithmetic, Sizes
+from collage_dsl.graph.arrays import Array
 
 Value = Any
 """An ONNX value: a numpy array, a Relax expression, or a pending value (`Pending`)."""

@@ -17,8 +17,8 @@ import onnx
 import tvm
 from tvm import sym, tirx
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.onnx_constants import attributes
+from collage_dsl.graph.arrays import Array
 
 Size = Any
 """An integer, or an expression of TVM with variables for dimensions."""
@@ -147,14 +147,14 @@ class Arithmetic:
         return product if isinstance(total, int) and total == 1 else self.simple(product // total)
 
 
-def _array(values: Sequence[Size], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def _array(values: Sequence[Size], shape: tuple[int, ...]) -> Array:
     made = np.empty(len(values), object)
     for place, value in enumerate(values):
         made[place] = value
     return made.reshape(shape)
 
 
-def _objects(value: Sizes | Array) -> np.ndarray[Any, Any]:
+def _objects(value: Sizes | Array) -> Array:
     if isinstance(value, Sizes):
         return value.values
     return _array(value.ravel().tolist(), value.shape)
@@ -179,8 +179,8 @@ def _cast_to(node: onnx.NodeProto) -> str:
 
 # ---- Operators ----
 
-_Arrays = Sequence[np.ndarray[Any, Any]]
-_Made = np.ndarray[Any, Any] | None
+_Arrays = Sequence[Array]
+_Made = Array | None
 _Compute = Callable[[Arithmetic, _Arrays, Mapping[str, Any]], _Made]
 
 
@@ -306,7 +306,7 @@ def _reduced(function: Callable[[Any, Any], Any], first: int) -> _Compute:
     return compute
 
 
-def _integers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _integers(array: Array) -> np.ndarray[Any, np.dtype[np.int64]]:
     return array.astype(np.int64)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 from onnx import TypeProto, helper
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.graph import TensorType
+from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.sizes import UNKNOWN
 
 _DTYPES = {

@@ -10,7 +10,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from collage_dsl.frontend.arrays import Array, constant
+from collage_dsl.frontend.arrays import constant
 from collage_dsl.frontend.dims import Symbols, has_text
 from collage_dsl.frontend.errors import CannotConvertError, FrontendError, UnsupportedRelax
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Linear, Pending
@@ -26,6 +26,7 @@ from collage_dsl.frontend.onnx_types import (
 from collage_dsl.frontend.relax_reader import operator_of
 from collage_dsl.frontend.types import relax_type, type_of
 from collage_dsl.graph import TensorType
+from collage_dsl.graph.arrays import Array
 
 
 class Values:

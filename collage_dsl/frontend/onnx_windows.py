@@ -9,10 +9,10 @@ import onnx
 import tvm_ffi
 from tvm import relax, tirx
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import CannotConvertError, WrongNodeError
 from collage_dsl.frontend.nearest import KNOWN_COORDINATES, nearest, nearest_by_tvm
 from collage_dsl.frontend.onnx_site import Site, Value, known_dims, static_dims
+from collage_dsl.graph.arrays import Array
 
 
 def per_axis(site: Site, name: str, rank: int) -> Sequence[int]:

@@ -6,8 +6,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from collage_dsl.frontend.arrays import Array
 from collage_dsl.frontend.errors import RefusedInputsError
+from collage_dsl.graph.arrays import Array
 
 
 class TorchReference:

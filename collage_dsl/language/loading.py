@@ -16,7 +16,7 @@ from collage_dsl.language.syntax import ast
 from collage_dsl.language.syntax.parser import parse_file
 from collage_dsl.language.syntax.whole_text import MAX_CHARACTERS
 from collage_dsl.memory import uncollected
-from collage_dsl.reading import content_of
+from collage_dsl.reading import cause_of, content_of
 from collage_dsl.resources import folder as shipped_folder
 from collage_dsl.rules import FusionSpec, Pattern
 from collage_dsl.source import Source, Span
@@ -184,7 +184,7 @@ def read(path: str | Path, name: str | None = None) -> Source:
     except UnicodeDecodeError as problem:
         why = f"it is not UTF-8 (byte {problem.start})"
     except OSError as problem:
-        why = str(problem.strerror or problem).lower()
+        why = cause_of(problem)
     except ValueError:
         why = "its name has a null character"
     raise UnreadableError(f"cannot read {path}: {why}")

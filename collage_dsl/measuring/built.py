@@ -25,6 +25,7 @@ from collage_dsl.graph import (
     TensorType,
     Toolchain,
 )
+from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.sizes import Sizes, size_of
 from collage_dsl.measuring.task import FUNCTION, KernelTask
 from collage_dsl.realization.alone import alone, build_target
@@ -34,8 +35,6 @@ from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.ranges import POSITIVE, USUAL, Range
 from collage_dsl.realization.signature import ExecutableError
-
-Array = np.ndarray[Any, Any]
 
 
 def arrays_of(result: Any) -> list[Array]:

@@ -15,14 +15,13 @@ from collage_dsl.backends.onnx_writer import Unsupported
 from collage_dsl.cost import Refusal
 from collage_dsl.frontend.reference import REFUSALS
 from collage_dsl.graph import Graph
+from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.built import BuiltKernel, built, plain, replaced
 from collage_dsl.measuring.process import Refused
 from collage_dsl.measuring.task import KernelTask
 from collage_dsl.realization.difference import compared, is_exact, numbers_in, unchanged
 from collage_dsl.realization.onnx_reference import Reference, summed_otherwise
 from collage_dsl.realization.shaken import shaken
-
-Array = np.ndarray[Any, Any]
 
 ONNXRUNTIME = "onnxruntime"
 

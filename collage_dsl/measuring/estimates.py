@@ -8,7 +8,7 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.cost_model import PyCostModel
 from tvm.s_tir.meta_schedule.feature_extractor import PerStoreFeature
 
-Array = np.ndarray[Any, Any]
+from collage_dsl.graph.arrays import Array
 
 _FEWEST = 8
 """With fewer schedules than this, scores are random."""

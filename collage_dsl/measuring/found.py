@@ -3,17 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from collage_dsl.backends.onnx_writer import Unsupported
 from collage_dsl.frontend.reference import REFUSALS
 from collage_dsl.graph import Form, Graph, OpaqueType, TensorType, members
+from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.onnx_node import OnnxNode
 from collage_dsl.graph.sizes import UNKNOWN
 from collage_dsl.realization.draws import NoDraw, draws_of
 from collage_dsl.realization.onnx_reference import Reference
-
-Array = np.ndarray[Any, Any]
 
 
 class FoundValues:

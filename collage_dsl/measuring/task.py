@@ -22,6 +22,7 @@ from collage_dsl.graph import (
     opset,
     steers,
 )
+from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.operators import FUNCTION_CALLS
 from collage_dsl.graph.sizes import Sizes, with_sizes
 from collage_dsl.measuring.process import Failed
@@ -29,8 +30,6 @@ from collage_dsl.realization.alone import called_functions
 from collage_dsl.realization.outline import Outlined
 from collage_dsl.realization.place import constants_of, kernel_of, kernel_view
 from collage_dsl.realization.ranges import Range, range_of
-
-Array = np.ndarray[Any, Any]
 
 FUNCTION = "collage.kernel"
 """The name of the kernel's function in a task. No PrimFunc has this name."""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import inf
-from typing import Any
 
 import numpy as np
 
 from collage_dsl.graph import Measuring, Runs
+from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.interval import is_exact
 from collage_dsl.measuring.pace import PATIENCE, SLOWER, Pace
 from collage_dsl.measuring.processor import last_level_cache_bytes
@@ -232,7 +232,7 @@ def read_other(count: int) -> None:
     _buffer()[: count // 8].max(initial=0)
 
 
-def read(arrays: Sequence[np.ndarray[Any, Any]]) -> None:
+def read(arrays: Sequence[Array]) -> None:
     """Read all of some arrays, which have their places in the caches then."""
     for array in arrays:
         array.reshape(-1).view(np.uint8).max(initial=0)

@@ -13,6 +13,7 @@ from collage_dsl.backends.engines import Held
 from collage_dsl.backends.runtime.cores import wake
 from collage_dsl.backends.tvm import Tvm, num_cores
 from collage_dsl.cost.spread import Spread
+from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.built import built, tiny_runner
 from collage_dsl.measuring.checked import error_of
 from collage_dsl.measuring.interval import interval
@@ -37,8 +38,6 @@ from collage_dsl.measuring.timing import (
     read_other,
     times_in_turn,
 )
-
-Array = np.ndarray[Any, Any]
 
 
 def measure(task: Task, made: Sequence[Path | None] = ()) -> Generator[None, None, Outcome]:

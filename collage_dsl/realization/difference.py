@@ -6,7 +6,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from collage_dsl.graph.arrays import Array
 
 TOLERANCE = 1e-4
 """

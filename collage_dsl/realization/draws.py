@@ -3,15 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from collage_dsl.graph import Form, Graph, Node, TensorType, members, tensors
+from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.requirements import requirements_of
 from collage_dsl.graph.sizes import names_in, with_sizes
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,9 @@ import numpy as np
 import tvm
 from tvm_ffi import from_dlpack
 
+from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.sizes import UNKNOWN, may_be
 from collage_dsl.realization.signature import InputError, Signature, Value
-
-Array = np.ndarray[Any, Any]
 
 _DLPACK = (1, 1)
 """The version of the protocol that exchanges read-only arrays. Inputs are only read."""

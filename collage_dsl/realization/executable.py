@@ -12,6 +12,7 @@ from tvm import relax
 
 from collage_dsl.backends.engines import EngineError, Held
 from collage_dsl.backends.runtime.cores import prepare_cores
+from collage_dsl.graph.arrays import Array
 from collage_dsl.realization.blame import Finder
 from collage_dsl.realization.bytecode import UnusedExecutable
 from collage_dsl.realization.crossing import NoDevice, device_named
@@ -34,8 +35,6 @@ from collage_dsl.realization.exchange import (
 from collage_dsl.realization.index_errors import prepare_index_errors
 from collage_dsl.realization.ownership import owned_outputs
 from collage_dsl.realization.signature import ExecutableError, InputError, Signature, Value
-
-Array = np.ndarray[Any, Any]
 
 
 class ModelExecutable:

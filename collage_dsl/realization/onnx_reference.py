@@ -12,6 +12,7 @@ from collage_dsl.backends.onnx_writer import to_onnx
 from collage_dsl.crashes import without_crashes
 from collage_dsl.exact_products import exact
 from collage_dsl.graph import Graph, tensors
+from collage_dsl.graph.arrays import Array
 from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.objects import run_session
 from collage_dsl.realization.reference_run import run_reference
@@ -23,8 +24,6 @@ from collage_dsl.realization.shaken import (
     shaken,
     with_shaken_values,
 )
-
-Array = np.ndarray[Any, Any]
 
 _SHORT = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _FLOATS = (TensorProto.FLOAT, *_SHORT)

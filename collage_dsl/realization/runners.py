@@ -12,13 +12,11 @@ from collage_dsl.frontend.from_torch import is_of_torch
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.frontend.reference import REFUSALS, reference_session
 from collage_dsl.frontend.torch_reference import TorchReference
+from collage_dsl.graph.arrays import Array
 from collage_dsl.realization.objects import run_session
 from collage_dsl.realization.onnx_reference import evaluated
 from collage_dsl.realization.shaken import is_float, rounds, with_shaken_values
 from collage_dsl.realization.verification import ONNXRUNTIME
-
-Array = np.ndarray[Any, Any]
-
 
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 Evaluate = Callable[[Mapping[str, Array]], Iterable[Mapping[str, Array]]]

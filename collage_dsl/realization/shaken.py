@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-Array = np.ndarray[Any, Any]
+from collage_dsl.graph.arrays import Array
 
 SHAKE = 2.0**-21
 """How much numbers are changed to see what rounding does: a few units of the precision."""

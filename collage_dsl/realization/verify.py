@@ -12,6 +12,7 @@ import numpy as np
 
 from collage_dsl.frontend.reference import REFUSALS
 from collage_dsl.graph import Graph, OpSet
+from collage_dsl.graph.arrays import Array
 from collage_dsl.realization.difference import compared, is_exact, numbers_in, unchanged
 from collage_dsl.realization.draws import Draw
 from collage_dsl.realization.executable import ModelExecutable
@@ -29,8 +30,6 @@ from collage_dsl.realization.verification import (
     refused_inputs,
 )
 from collage_dsl.realization.watch import References, Watch
-
-Array = np.ndarray[Any, Any]
 
 
 def verify(

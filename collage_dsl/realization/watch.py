@@ -14,14 +14,12 @@ from collage_dsl.backends.onnx_writer import Unsupported
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.frontend.reference import REFUSALS
 from collage_dsl.graph import Form, Graph, OpSet, TensorType, extract, is_fast_math, members
+from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.sizes import may_be
 from collage_dsl.realization.difference import compared, is_exact, masked, unchanged
 from collage_dsl.realization.onnx_reference import Reference
 from collage_dsl.realization.partition import KernelCall
 from collage_dsl.realization.place import constants_of
-
-Array = np.ndarray[Any, Any]
-
 
 _Found = tuple[Reference, tuple[int, ...], tuple[int, ...]]
 """What computes a kernel, the nodes that it takes, and those that it gives."""

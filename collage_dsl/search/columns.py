@@ -9,10 +9,9 @@ from scipy.optimize import LinearConstraint, linprog
 from scipy.sparse import csr_array
 
 from collage_dsl.graph import CandidateKernel, OpSet, members
+from collage_dsl.graph.arrays import Array
 from collage_dsl.search.problem import SECOND, Problem
 from collage_dsl.search.pruning import undominated, usable
-
-Array = np.ndarray[Any, Any]
 
 SCALE = 1e6
 """The highest price is scaled to this number, because the solver's tolerance is about 1e-6."""

@@ -10,7 +10,8 @@ from scipy.optimize import milp as solve
 from scipy.sparse import csr_array
 
 from collage_dsl.graph import CandidateKernel, Graph
-from collage_dsl.search.columns import Array, Columns, surplus_of, worth_of
+from collage_dsl.graph.arrays import Array
+from collage_dsl.search.columns import Columns, surplus_of, worth_of
 from collage_dsl.search.cycles import Passage, shortest_cycle
 from collage_dsl.search.dijkstra import BudgetSpentError
 from collage_dsl.search.problem import Problem

@@ -8,6 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from collage_dsl.graph import Attribute, Dim, Node, TensorType
+from collage_dsl.graph.arrays import Array
 
 _ELEMENT_TYPES = {
     "float16": TensorProto.FLOAT16,
@@ -49,7 +50,7 @@ class Emitter(Protocol):
         self, near: str, op: str, inputs: Sequence[str], outputs: int, attrs: dict[str, Any]
     ) -> tuple[str, ...]: ...
 
-    def array(self, near: str, array: np.ndarray[Any, Any]) -> str: ...
+    def array(self, near: str, array: Array) -> str: ...
 
     def size(self, near: str, dim: Dim) -> str:
         """A vector of that one number. Raises LookupError where it is not known as a model runs."""
@@ -200,7 +201,7 @@ class Call:
             raise self.refused(f"no input has the dimension `{unknown.args[0]}`") from None
         return sizes[0] if len(sizes) == 1 else self.emit("Concat", *sizes, axis=0)
 
-    def array(self, array: np.ndarray[Any, Any]) -> str:
+    def array(self, array: Array) -> str:
         return self.to.array(self.node.name, array)
 
     def scalar(self, value: float, dtype: str | None = None) -> str:

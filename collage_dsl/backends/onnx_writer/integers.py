@@ -6,13 +6,13 @@ In a graph they take what `astype` makes of bytes, less what `astype` makes of a
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from collage_dsl.backends.onnx_writer.call import Call, Write
 from collage_dsl.backends.onnx_writer.neural import SPATIAL, movement
 from collage_dsl.graph import Dim, Graph, Node, OpSet, TensorType, members
+from collage_dsl.graph.arrays import Array
 
 _BYTES = ("int8", "uint8")
 
@@ -87,7 +87,7 @@ def _has_zero_of(graph: Graph, factor: Factor, *shapes: tuple[Dim, ...]) -> bool
     return is_byte and zero.tensor.shape in shapes
 
 
-def zero_as(dtype: str, zero: Node) -> np.ndarray[Any, Any] | None:
+def zero_as(dtype: str, zero: Node) -> Array | None:
     """The value of a constant zero point in int32 as bytes; None if it is none."""
     if not _is_int32(zero) or not isinstance(zero.value, np.ndarray):
         return None

@@ -29,6 +29,7 @@ from collage_dsl.backends.onnx_writer.kept import (
 )
 from collage_dsl.backends.onnx_writer.table import OPERATORS
 from collage_dsl.graph import Dim, Form, Graph, Node, OpSet, TensorType, TupleType, Type
+from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.sizes import UNKNOWN, computed
 
 IR_VERSION = 10
@@ -38,7 +39,7 @@ _INSIDE = 128
 _ARITHMETIC = {"+": "Add", "-": "Sub", "*": "Mul", "%": "Mod", "min": "Min", "max": "Max"}
 
 
-def to_onnx(graph: Graph) -> tuple[onnx.ModelProto, dict[str, np.ndarray[Any, Any]]]:
+def to_onnx(graph: Graph) -> tuple[onnx.ModelProto, dict[str, Array]]:
     """
     The model, and its larger constants by the names of their initializers.
 
@@ -80,7 +81,7 @@ class _Writer:
 
     graph: Graph
     kept: Mapping[int, KeptNode]
-    constants: dict[str, np.ndarray[Any, Any] | None] = field(default_factory=dict)
+    constants: dict[str, Array | None] = field(default_factory=dict)
     values: list[Value] = field(default_factory=list)
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     initializers: list[TensorProto] = field(default_factory=list)
@@ -238,7 +239,7 @@ class _Writer:
         self.nodes.append(helper.make_node(op, given, list(names), names[0], **attrs))
         return names
 
-    def array(self, near: str, array: np.ndarray[Any, Any]) -> str:
+    def array(self, near: str, array: Array) -> str:
         name = self._fresh(near)
         self.initializers.append(numpy_helper.from_array(array, name))
         return name

@@ -24,6 +24,7 @@ from tvm_ffi import libinfo
 
 from collage_dsl.backends.runtime.guarded import run_guarded
 from collage_dsl.caches import cache_folder, make_cache
+from collage_dsl.graph.arrays import Array
 from collage_dsl.scratch import replacement, sweep
 
 KIND = "collage.kernel.v2"
@@ -48,9 +49,7 @@ class CompileError(OSError):
     """The C++ compiler failed; the message is its output, shortened."""
 
 
-def make_module(
-    symbol: str, engine: str, payload: bytes, constants: Mapping[str, np.ndarray[Any, Any]]
-) -> Any:
+def make_module(symbol: str, engine: str, payload: bytes, constants: Mapping[str, Array]) -> Any:
     """
     The runtime module whose function `symbol` is run by `engine` from `payload`.
 
@@ -103,7 +102,7 @@ def load() -> None:
     ctypes.CDLL(str(kernel_library()))
 
 
-def _tensor(array: np.ndarray[Any, Any]) -> Any:
+def _tensor(array: Array) -> Any:
     plain = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
     if np.dtype(plain.dtype.type).isbuiltin != 1:  # such as bfloat16, which numpy does not exchange
         return tvm.runtime.tensor(plain)
