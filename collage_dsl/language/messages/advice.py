@@ -82,6 +82,14 @@ _OF_PATTERNS = {
     **dict.fromkeys(
         ("istuplegetitem", "tuplegetitem", "getitem", "getelementat"), "write `s.0` for a field"
     ),
+    **dict.fromkeys(
+        ("either", "oneof", "anyof", "alternatives", "choice", "orpattern"),
+        "write `(nn.relu(x) | exp(x))` for one of several calls",
+    ),
+    **dict.fromkeys(
+        ("", "anyop", "anyoperator", "op", "operator", "anycall"),
+        "an operator has a name; `elementwise(x)` is any call of a kind",
+    ),
     **dict.fromkeys(("optional", "maybe"), "a call that may be absent is written `nn.relu?(x)`"),
 }
 """What the patterns of TVM are made of in Python, in lower case without `_`, and what ours are."""
@@ -243,6 +251,13 @@ def sort_meant(name: str, parameter: str, dims: str) -> Hint:
         return write(f"{parameter}?: {dims}" if dims else f"{parameter}?")
     if name.lower() in ("any", "tensor", "value", "var", "expr"):
         return write(plain, ", which is any value")
+    if name.lower() in ("input", "activation", "data", "feature"):
+        return write(plain)
+    if name.lower() in ("scalar", "number"):
+        return Hint(f"write `{parameter}: []`, which has no dimensions")
+    if name.lower() in ("weight", "weights", "param", "params", "parameter", "literal"):
+        new = f"{parameter}: const & {dims}" if dims else f"{parameter}: const"
+        return write(new, ", which is a constant")
     if meant := did_you_mean(name, ("const",)):
         return Hint(meant, f"{parameter}: const & {dims}" if dims else f"{parameter}: const")
     return Hint("there is `const`")
