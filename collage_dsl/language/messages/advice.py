@@ -35,7 +35,7 @@ _OTHER_FACTS = {
 """Names of facts about a value in other libraries."""
 
 _OTHER_OPERATORS = {
-    **dict.fromkeys(("gemm", "mm", "bmm", "batchmatmul"), "matmul"),
+    **dict.fromkeys(("mm", "bmm", "batchmatmul"), "matmul"),
     **dict.fromkeys(("conv", "convolution"), "nn.conv2d"),
     **dict.fromkeys(("averagepool", "avgpool"), "nn.avg_pool2d"),
     **dict.fromkeys(("globalaveragepool", "globalavgpool2d"), "nn.adaptive_avg_pool2d"),
@@ -195,6 +195,8 @@ def operator_meant(name: str) -> Hint:
     if plain in ("dense", "linear"):
         what = f"`{name}` transposes its weight"
         return Hint(f"in Relax it is `matmul(x, permute_dims(w))`: {what}")
+    if plain == "gemm":
+        return Hint("in Relax it is `add(matmul(a, b), c)`")
     if plain in _OF_PATTERNS:
         return Hint(_OF_PATTERNS[plain])
     if meant := _OTHER_OPERATORS.get(plain):

@@ -45,6 +45,11 @@ IMPORTS = (
         "[,);]",
         "another name follows after `as`: `{name} as other`",
     ),
+    Mistake(
+        r"^import\s+pattern_table\s+(?P<start>)",
+        rf"(?P<name>{NAME})(?=\s*;)",
+        'write `"{name}" as {name}`',
+    ),
     Mistake(r"^import\s+pattern_table\s+(?P<start>)", rf"(?P<name>{NAME})", 'write `"{name}"`'),
     Mistake(
         r"^import\s+",
