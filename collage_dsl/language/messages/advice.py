@@ -35,7 +35,7 @@ _OTHER_FACTS = {
 """Names of facts about a value in other libraries."""
 
 _OTHER_OPERATORS = {
-    **dict.fromkeys(("gemm", "mm", "bmm", "batchmatmul"), "matmul"),
+    **dict.fromkeys(("mm", "bmm", "batchmatmul"), "matmul"),
     **dict.fromkeys(("conv", "convolution"), "nn.conv2d"),
     **dict.fromkeys(("averagepool", "avgpool"), "nn.avg_pool2d"),
     **dict.fromkeys(("globalaveragepool", "globalavgpool2d"), "nn.adaptive_avg_pool2d"),
@@ -81,6 +81,14 @@ _OF_PATTERNS = {
     "istuple": "write `(a, b)` for a tuple",
     **dict.fromkeys(
         ("istuplegetitem", "tuplegetitem", "getitem", "getelementat"), "write `s.0` for a field"
+    ),
+    **dict.fromkeys(
+        ("either", "oneof", "anyof", "alternatives", "choice", "orpattern"),
+        "write `(nn.relu(x) | exp(x))` for one of several calls",
+    ),
+    **dict.fromkeys(
+        ("", "anyop", "anyoperator", "op", "operator", "anycall"),
+        "an operator has a name; `elementwise(x)` is any call of a kind",
     ),
     **dict.fromkeys(("optional", "maybe"), "a call that may be absent is written `nn.relu?(x)`"),
 }
@@ -187,6 +195,8 @@ def operator_meant(name: str) -> Hint:
     if plain in ("dense", "linear"):
         what = f"`{name}` transposes its weight"
         return Hint(f"in Relax it is `matmul(x, permute_dims(w))`: {what}")
+    if plain == "gemm":
+        return Hint("in Relax it is `add(matmul(a, b), c)`")
     if plain in _OF_PATTERNS:
         return Hint(_OF_PATTERNS[plain])
     if meant := _OTHER_OPERATORS.get(plain):
@@ -243,6 +253,13 @@ def sort_meant(name: str, parameter: str, dims: str) -> Hint:
         return write(f"{parameter}?: {dims}" if dims else f"{parameter}?")
     if name.lower() in ("any", "tensor", "value", "var", "expr"):
         return write(plain, ", which is any value")
+    if name.lower() in ("input", "activation", "data", "feature"):
+        return write(plain)
+    if name.lower() in ("scalar", "number"):
+        return Hint(f"write `{parameter}: []`, which has no dimensions")
+    if name.lower() in ("weight", "weights", "param", "params", "parameter", "literal"):
+        new = f"{parameter}: const & {dims}" if dims else f"{parameter}: const"
+        return write(new, ", which is a constant")
     if meant := did_you_mean(name, ("const",)):
         return Hint(meant, f"{parameter}: const & {dims}" if dims else f"{parameter}: const")
     return Hint("there is `const`")

@@ -1,6 +1,6 @@
 """Check the arguments of a function of the language: `f(value, name: value)`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, count, listed
@@ -31,8 +31,12 @@ def bind(
             hint: str = did_you_mean(name.text, keywords)
             if not hint and keywords:
                 hint = f"it takes {listed(keywords, 'and')}"
+            elif not hint:
+                hint = "its arguments have no names: write the value alone"
             message = f"`{function}` has no argument named `{name.text}`"
             findings.error("E0402", name.span, message, hint)
+    if findings.errors > errors and not keywords:
+        return None
     least, most = takes
     if len(plain) < least or (most is not None and len(plain) > most):
         if least == most:
@@ -47,6 +51,7 @@ def bind(
         if compared is None:
             unnamed = plain[most:] if most is not None and "at" in keywords else ()
             hint = f"write `{', '.join(map(_of_match, unnamed))}`" if unnamed else ""
+            hint = hint or _without_name(function, plain, most, keywords)
             findings.error("E0403", written.span, message, hint)
         else:
             name, value = compared
@@ -54,6 +59,30 @@ def bind(
             place = Span(name.span.source, name.span.start, value.span.end)
             findings.error("E0403", written.span, message, hint, place=place)
     return None if findings.errors > errors else (plain, named)
+
+
+def _without_name(
+    function: str, plain: Sequence[ast.Expression], most: int | None, keywords: Sequence[str]
+) -> str:
+    """What to write where there are more arguments without a name than `most`; or empty."""
+    if most is None or len(plain) <= most:
+        return ""
+    if function == "dfpattern":
+        each = ", ".join(f"dfpattern({argument.span.text})" for argument in plain)
+        return f"write `union({each})`"
+    extra = plain[most]
+    match extra:
+        case ast.Application():
+            return "join rules with `union(a, b)`"
+        case ast.Name("tvm_default") | ast.List() if "using" in keywords:
+            return f"write `using: {extra.span.text}`"
+        case ast.List() if "ops" in keywords:
+            return f"write `ops: {extra.span.text}`"
+        case ast.Name() if "ops" in keywords:
+            return f"write `ops: [{extra.span.text}]`"
+        case ast.Literal(int()) if "max" in keywords:
+            return f"write `max: {extra.span.text}`"
+    return ""
 
 
 def _of_match(argument: ast.Expression) -> str:

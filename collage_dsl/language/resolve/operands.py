@@ -168,7 +168,10 @@ class OperandChecker:
         check_bounds(written, self.findings)
         if not written.call.operands or written.call.optional:
             message = "a repeated call needs an operand and cannot be optional"
-            self.findings.error("E0301", written.call.span, message)
+            hint = f"write `repeat[0..{written.most}]`, and the call without `?`"
+            self.findings.error(
+                "E0301", written.call.span, message, hint if written.call.optional else ""
+            )
             return None
         call = self.call(written.call)
         if isinstance(call, Flat):

@@ -1,5 +1,6 @@
 """Check the operators of conditions: what their operands are, and what they give."""
 
+import re
 from dataclasses import dataclass
 from typing import cast
 
@@ -164,6 +165,13 @@ class Operations:
         return True
 
 
+_AFTER_OR = re.compile(r"\bor\s+\Z")
+
+
+def _is_after_or(place: Span) -> bool:
+    return _AFTER_OR.search(place.source.text, max(0, place.start - 20), place.start) is not None
+
+
 def _asked(typed: Typed) -> str:
     """A hint how a condition asks for something, where it is written without one."""
     text = " ".join(typed.span.text.split())
@@ -174,6 +182,8 @@ def _asked(typed: Typed) -> str:
             return f"compare it with a number: `{text} == 1`"
         case Sort.DTYPE if isinstance(typed.value, rules.Constant):
             return f"each side of `or` is a condition; one of several is `in [f32, {text}]`"
+        case _ if _is_after_or(typed.span):
+            return f"each side of `or` is a condition; one of several is `in [{text}, …]`"
         case Sort.DTYPE:
             return f"write `{text} == f32`"
     return ""

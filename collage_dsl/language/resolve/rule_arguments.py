@@ -7,6 +7,7 @@ from re import ASCII, fullmatch
 from typing import Any, assert_never
 
 from collage_dsl.graph import Kind
+from collage_dsl.graph.operators import operators
 from collage_dsl.graph.types import KINDS
 from collage_dsl.language.messages.advice import kind_meant
 from collage_dsl.language.messages.findings import Findings, count, listed, there_are
@@ -120,8 +121,7 @@ class ArgumentReader:
         """The pattern that the argument of `dfpattern` names."""
         names = self.names
         if not isinstance(written, ast.Name):
-            text = str(written.value) if isinstance(written, ast.Literal) else ""
-            hint = Hint(f"write `dfpattern({text})`", text) if text in names.patterns else ""
+            hint = self.pattern_meant(written, is_asked=call.span == written.span)
             message = "the name of a pattern is needed here"
             self.findings.error("E0404", written.span, message, hint)
         elif written.text in names.patterns:
@@ -141,6 +141,21 @@ class ArgumentReader:
             self.findings.error("E0206", written.span, message, hint)
         return None
 
+    def pattern_meant(self, written: ast.Expression, *, is_asked: bool) -> Hint:
+        """
+        What to write in place of the name of a pattern in quotes, or with operands. It stands in
+        `dfpattern`, unless a test asks about it.
+        """
+        text = ""
+        match written:
+            case ast.Literal(str() as text):
+                pass
+            case ast.Application(ast.Name(text)):
+                pass
+        if text not in self.names.patterns:
+            return Hint("")
+        return write(text, " alone") if is_asked else Hint(f"write `dfpattern({text})`", text)
+
     def variants(self, written: ast.Expression) -> tuple[str, ...] | None:
         if not isinstance(written, ast.List):
             message, hint = "the variants must be a list of names", "write `[direct]`"
@@ -158,9 +173,13 @@ class ArgumentReader:
             case ast.Literal(str() as text, span) if fullmatch(_SUPPORTS, text, ASCII):
                 check_compiler(text.removesuffix(".supports"), span, self.findings)
                 return Predicate(text, ("call",), BACKEND + text.removesuffix(".supports"))
-            case ast.Literal(str()):
+            case ast.Literal(str() as text):
                 message = "this string is not a question to a backend"
-                hint = 'write "NAME.supports", or the name of a predicate without quotes'
+                hint: str = 'write "NAME.supports", or the name of a predicate without quotes'
+                if text in names.values.predicates:
+                    hint = write(text, ", without quotes")
+                elif text.isidentifier():
+                    hint = write(f'"{text}.supports"')
                 self.findings.error("E0404", written.span, message, hint)
             case ast.Name(name) if name in names.values.predicates:
                 names.used.add(name)
@@ -204,6 +223,9 @@ class ArgumentReader:
         if not isinstance(written, ast.Name):
             text = written.span.text.strip('"')
             hint = write(text, ", without quotes") if text in KINDS else ""
+            if isinstance(written, ast.List) and written.items:
+                named = ", ".join(item.span.text for item in written.items)
+                hint = write(named, ", without brackets")
             hint = hint or f"the kinds are {listed(KINDS, 'and')}"
             self.findings.error("E0404", written.span, "the name of a kind is needed here", hint)
             return None
@@ -211,6 +233,8 @@ class ArgumentReader:
         if found is None:
             meant = kind_meant(written.text) or did_you_mean(written.text, KINDS)
             hint = meant or f"the kinds are {listed(KINDS, 'and')}"
+            if not meant and written.text in operators():
+                hint = "calls of one operator are matched by a pattern: `dfpattern(p)`"
             self.findings.error("E0401", written.span, f"unknown kind `{written.text}`", hint)
         return found
 

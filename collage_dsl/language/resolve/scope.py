@@ -6,10 +6,10 @@ from itertools import chain
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Kind
-from collage_dsl.graph.operators import Operator
+from collage_dsl.graph.operators import Operator, operators
 from collage_dsl.graph.types import KINDS
 from collage_dsl.language.messages.findings import Findings, listed
-from collage_dsl.language.messages.hints import did_you_mean, write
+from collage_dsl.language.messages.hints import Hint, did_you_mean, write
 from collage_dsl.language.reasoning.conclusions.exclusion import Effort
 from collage_dsl.language.reasoning.findings.list_items import check_names_twice
 from collage_dsl.language.reasoning.findings.sorts_of_values import Sorts
@@ -132,8 +132,8 @@ class PatternScope:
                     message = f"unknown function `{word}`"
                     self.findings.error("E0401", function.span, message, meant)
                     return None
-        hint = "write `one_of(nn.relu, nn.gelu)`"
-        self.findings.error("E0404", written.span, "a class of operators is needed here", hint)
+        message = "a class of operators is needed here"
+        self.findings.error("E0404", written.span, message, _class_meant(written))
         return None
 
     def operators(self, argument: ast.Argument) -> tuple[Operator, ...] | None:
@@ -158,6 +158,8 @@ class PatternScope:
         if isinstance(value, ast.List) and value.items:
             names = ", ".join(item.span.text for item in value.items)
             hint = write(names, ", without brackets")
+        if isinstance(value, ast.Literal) and value.value in operators():
+            hint = write(str(value.value), ", without quotes")
         message = "the name of an operator is needed here"
         self.findings.error("E0404", value.span, message, hint)
         return None
@@ -173,3 +175,15 @@ class PatternScope:
 
     def note_use(self, name: ast.Name) -> None:
         self.uses.add((self.active[-1] if self.active else "", name.text))
+
+
+def _class_meant(written: ast.Expression) -> Hint:
+    """What to write in place of `written`, which is not a class of operators."""
+    match written:
+        case ast.Literal(int() | float() as number) if not isinstance(number, bool):
+            return Hint("a number has no name: write it where it is used")
+        case ast.Name(name) if name in operators():
+            return write(f"one_of({name})")
+        case ast.List(items) if items and all(isinstance(item, ast.Name) for item in items):
+            return write(f"one_of({', '.join(item.span.text for item in items)})")
+    return Hint("write `one_of(nn.relu, nn.gelu)`")

@@ -196,12 +196,15 @@ class _TestChecker:
                 wanted = "a target, with `==` or `!=`"
             case (Proposes(), _):
                 message = "`proposes` holds or not, so it is not compared"
-                hint = "write it alone, or after `not`"
+                hint: str = "write it alone, or after `not`"
                 self.findings.error("E0702", written.span, message, hint)
                 return None
         message = f"the answer can be compared only with {wanted}"
         is_truth = isinstance(written, ast.Literal) and isinstance(written.value, bool)
         hint = "write the question alone, or after `not`" if is_truth else ""
+        if isinstance(question, TargetOf) and isinstance(written, ast.Literal):
+            name = str(written.value)
+            hint = write(name, ", without quotes") if name.isidentifier() else ""
         self.findings.error("E0702", written.span, message, hint)
         return None
 

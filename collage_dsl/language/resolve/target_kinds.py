@@ -42,7 +42,8 @@ def option_value(
             return value
         case ast.List():
             return _strings(name, written, findings)
-    message, hint = f"`{name}` must be a number, a string, `true` or `false`", ""
+    message = f"`{name}` must be a number, a string, `true` or `false`"
+    hint: str = write(f'"{written.text}"') if isinstance(written, ast.Name) else ""
     if _options(kind).get(name) == "list":
         named = written.text if isinstance(written, ast.Name) else "…"
         message, hint = f"`{name}` must be a list of strings", _bracketed(name, named)

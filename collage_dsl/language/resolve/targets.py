@@ -354,6 +354,9 @@ _BLOCKS = {"limits": LIMIT_NAMES, "measure": MEASURES, "tune": TUNES}
 """The settings that stand in the braces of another setting."""
 
 
+_PLACING = frozenset({"pin", "place", "only", "require"})
+"""What others call a placement that gives calls to a target."""
+
 _EXCLUDING = frozenset({"deny", "exclude", "except", "excluded", "forbid", "ignore", "skip"})
 """What others call a placement that forbids calls."""
 
@@ -362,6 +365,8 @@ def _known(name: str, known: Sequence[str]) -> str:
     """What to write instead of an unknown setting `name`, where those in `known` may stand."""
     if name in SETTINGS:
         return f"`{name}` is a setting of the target: write it outside these braces"
+    if name in _PLACING:
+        return "write `pin op(nn.softmax) to …;` beside the targets"
     if name in _EXCLUDING:
         return "write `forbid op(nn.softmax) on …;` beside the targets"
     for block, inside in _BLOCKS.items():

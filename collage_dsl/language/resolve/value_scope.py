@@ -63,6 +63,8 @@ class ValueScope:
         elif not self.names.broken & {name.text, ANY_NAME} and name.text not in self.names.reported:
             self.names.reported.add(name.text)
             hint = self.of_number(name.text)
+            if (value := name.text.partition(".")[0]) != name.text and self.is_later(value):
+                hint = f"write the statement of `{value}` above this one"
             hint = hint or function_meant(name.text, FUNCTIONS) or dtype_meant(name.text)
             if predicate := self.scope.predicates.get(name.text):
                 hint = write(f"{name.text}({', '.join(predicate.parameters)})")
@@ -71,6 +73,10 @@ class ValueScope:
             hint = hint or did_you_mean(name.text, self.names.defined)
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
         return None
+
+    def is_later(self, value: str) -> bool:
+        """Whether a statement further down defines `value`."""
+        return value in self.names.everything and value not in self.names.defined
 
     def of_absence(self, name: str, operator: str, word: str) -> str:
         """A hint if the value `name` is compared with `none` or a word for it, else empty."""

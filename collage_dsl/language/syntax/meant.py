@@ -33,6 +33,8 @@ def _mistakes(place: Place) -> Iterator[Mistake]:
     elif place.inside[0] == "test":
         yield from mistakes_in_tests.MISTAKES
     elif place.inside[0] == "target":
+        if len(place.inside) == 1:
+            yield from mistakes_in_settings.RULES_ALONE
         yield from mistakes_in_settings.MISTAKES
     elif place.inside[0] == "pattern":
         yield from mistakes_in_patterns.STATEMENTS

@@ -7,9 +7,15 @@ _FACT = r"(?:dtype|rank|size|bytes|uses|has)"
 _COMPARED = r"(?:==|!=|<=|>=|<|>)"
 _ITEMS = r"[^(){}\[\];]*[^(){}\[\];,\s]"
 
+_ELEMENT = rf"(?:{VALUE})(?:\s*\[\s*(?:-?\d+|\*)\s*\])?"
+"""A value, or an element of one."""
+
 _BEGINS = r"(?:\b(?:where|and|or)\s+|[(\[,]\s*)(?P<start>)"
 """What stands before a comparison that is a condition of its own."""
 _HALF = r"(?:0?\.50*|1\s*/\s*2)\b"
+
+_RANGE = rf"(?P<rest>\[[^\[\];]*\]|{NUMBER}\s*\.\.\s*{NUMBER}|{VALUE})"
+"""What a value is in."""
 
 _POWERS = tuple(
     mistake
@@ -140,7 +146,29 @@ MISTAKES = (
         r"\?",
         "for `a ? b : c`, write `(a and b) or (not a and c)`",
     ),
+    # Reasons.
+    Mistake(
+        r"^where\b.*\belse\s+(?P<start>)",
+        r"(?P<text>[A-Za-z][^;\"{}]*[^;\"{}\s])(?=\s*;)",
+        'write `"{text}"`',
+    ),
+    Mistake(
+        r"^where\b[^()]*(?:\([^()]*\)[^()]*)*(?<=[\w)\]])(?P<start>)\s*",
+        r'(?:,|:|->|=>|(?:because|otherwise|reason|message)\b)?\s*(?P<text>"[^"\n]*")(?=\s*;)',
+        "write `else {text}`",
+        new=" else {text}",
+    ),
     # Words and signs.
+    Mistake(
+        rf"\bop_call_by_kind\(.*\b(?P<first>{NAME})\s*",
+        rf"\|\|?\s*(?P<second>{NAME})",
+        "write `{first}, {second}`",
+    ),
+    Mistake(
+        rf"(?P<left>{VALUE})\s*",
+        r"&\s*\d+",
+        "conditions have no bits: `{left} % 16` is the remainder of a division by 16",
+    ),
     Mistake(
         rf"^(?:rule|rules)\b.*[(,=]\s*(?P<start>)(?P<left>{VALUE})\s*",
         rf"\|\|?\s*(?P<right>{VALUE})",
@@ -167,14 +195,14 @@ MISTAKES = (
         for word in ("and", "or", "in")
     ),
     Mistake(r"\b(?!not)(?i:not)\s+", "", "write `not`, in small letters"),
-    Mistake(rf"(?P<left>{VALUE})\s*", rf"not\s+in\s+{REST}", "write `not {left} in {rest}`"),
+    Mistake(rf"(?P<left>{VALUE})\s*", rf"not\s+in\s+{_RANGE}", "write `not {left} in {rest}`"),
     Mistake("", r"xor\b", "write `(…) != (…)`"),
     Mistake("", r"is\s+not\b", "compare with `!=`"),
     Mistake("", r"is\b", "compare with `==`"),
     Mistake("", r"[!~](?!=)", "write `not`"),
     Mistake(
-        rf"(?P<least>{VALUE})\s*(?P<first>{_COMPARED})\s*(?P<middle>{VALUE})\s*",
-        rf"(?P<second>{_COMPARED})\s*(?P<most>{VALUE})",
+        rf"(?P<least>{_ELEMENT})\s*(?P<first>{_COMPARED})\s*(?P<middle>{_ELEMENT})\s*",
+        rf"(?P<second>{_COMPARED})\s*(?P<most>{_ELEMENT})",
         "write `{least} {first} {middle} and {middle} {second} {most}`",
     ),
     # Dimensions, and elements of lists.

@@ -82,6 +82,23 @@ MISTAKES = (
     *_DIMENSIONS,
     # Inputs and constants.
     Mistake(
+        rf"^(?P<name>{NAME})\s*:\s*",
+        rf"\[(?P<dims>[^\[\]]*)\]\s*(?P<type>{DTYPE})",
+        "write `{name}: {type}[{dims}]`",
+    ),
+    Mistake(
+        rf"^(?P<name>{NAME})\s*=\s*[A-Za-z.]*(?i:input|placeholder|param|parameter|var)\s*\(\s*(?P<type>{DTYPE})\s*",
+        r"(?P<dims>\[[^\[\]]*\])\s*\)",
+        "write `{name}: {type}{dims}`",
+    ),
+    Mistake(r"(?P<start>)\bconst\s+", rf"(?P<number>{NUMBER})", "write `const f32[] {number}`"),
+    Mistake(
+        rf"^(?P<first>{NAME}\s*:\s*{_TYPE})\s*",
+        rf",(?=\s*{NAME}\s*:)",
+        "write `{first};`: a statement ends with `;`",
+        new="{first};",
+    ),
+    Mistake(
         rf"^(?P<name>{NAME})\s*:\s*const\s+",
         rf"{_TYPE}\s*(?P<rest>[^;{{}}]*)",
         "write `{name} = const {type}{rest};`",
@@ -148,6 +165,11 @@ MISTAKES = (
         )
     ),
     Mistake(rf"^(?P<name>{NAME})\s*", rf"<-\s*{REST}", "write `{name} = {rest};`"),
+    Mistake(
+        r"^(?:return|returns|yield|output|outputs|out)\s*",
+        rf"[(\[]\s*(?P<rest>{_NAMES})\s*,?\s*[)\]]\s*;",
+        "write `return {rest};`",
+    ),
     Mistake(
         rf"^return\s+(?P<name>{NAME})\s*",
         rf"(?P<rest>{ARGUMENTS})",

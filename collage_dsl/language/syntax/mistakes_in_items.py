@@ -1,6 +1,7 @@
 """Mistakes outside of braces: in definitions, parameters, and the beginnings of blocks."""
 
 from collage_dsl.language.syntax.mistakes import CALL, DTYPE, NAME, REST, VALUE, Mistake
+from collage_dsl.language.syntax.mistakes_in_imports import IMPORTS
 
 _DIMS = r"\[(?P<dims>[^\]]*)\]"
 _OF = rf"\b(?P<name>{NAME})\s*:\s*"
@@ -79,6 +80,27 @@ _PATTERNS = (
         r"^pattern\s+(?P<head>.*\))\s*",
         r"[,:]?\s*(?:with\s+|has\s+)?(?:benefit|priority|weight|cost)\b",
         "a pattern has no priority: each match is a candidate, and costs decide between them",
+    ),
+    Mistake(
+        r"^pattern\s+(?P<head>.*\))\s*",
+        rf"(?:->|=>|:)\s*(?:[A-Z]\w*|tensor|{DTYPE})\s*(?:\[[^\[\]]*\]\s*)?\{{",
+        "write `pattern {head} {{`",
+    ),
+    Mistake(
+        r"^pattern\s+(?P<head>.*\))\s*",
+        r"(?:when|where|if|requires|given)\b\s*(?P<rest>[^{};]*[^{};\s])\s*\{",
+        "conditions stand in the braces: write `pattern {head} {{ where {rest};`",
+        new="pattern {head} {{ where {rest};",
+    ),
+    Mistake(
+        r"^pattern\s+(?P<head>.*\))\s*",
+        rf"(?:extends|inherits|implements|is|from)\s+(?P<other>{NAME})\s*\{{",
+        "a pattern is not extended: call the other one, as in `z = {other}(x);`",
+    ),
+    Mistake(
+        rf"^pattern\s+{NAME}\s*",
+        "<",
+        "a pattern has no parameters for operators: `let act = one_of(nn.relu, exp);` names some",
     ),
     Mistake(
         r"^pattern\s+(?P<head>.*\))\s*",
@@ -210,6 +232,14 @@ _TARGETS = (
 _LINK = r"(?:->|=>|:|(?:to|on|in|at|for)\b)"
 """What stands between what is placed and the target."""
 
+_GLOBS = (
+    Mistake(
+        r"^(?:pin|forbid)\s+name\(\s*(?P<start>)",
+        r'(?P<text>[^"();\s]+)(?=\s*\))',
+        'write `"{text}"`',
+    ),
+)
+
 _PLACEMENTS = tuple(
     Mistake(
         rf"^(?P<word>{word})\s+{before}\s*",
@@ -224,37 +254,6 @@ _PLACEMENTS = tuple(
     )
 )
 
-_RENAMED = rf"{NAME}(?:\s+as\s+{NAME})?+"
-_NAMES = rf"{_RENAMED}(?:\s*,\s*{_RENAMED})*+"
-
-_IMPORTS = (
-    Mistake(
-        "^",
-        rf'from\s+(?P<path>"[^"\n]*")\s+import\s+\(?\s*(?P<names>{_NAMES})\s*\)?\s*;',
-        "write `import {path} only ({names});`",
-    ),
-    Mistake(
-        r"^import\s+",
-        rf'[({{]?\s*(?P<names>{_NAMES})\s*[)}}]?\s+from\s+(?P<path>"[^"\n]*")',
-        "write `import {path} only ({names})`",
-    ),
-    Mistake(
-        r'^import\s+(?P<path>"[^"\n]*")\s*',
-        rf"(?:import\b|with\b|:)?\s*[({{\[]?\s*(?P<names>{_NAMES})\s*[)}}\]]?\s*;",
-        "write `import {path} only ({names});`",
-    ),
-    Mistake(
-        r"^import\s+",
-        rf"(?:{NAME}|\*|\{{)",
-        'a file stands in quotes: `import "std/activations.collage" only (act);`',
-    ),
-    Mistake(
-        r"^extern\s+predicate\s+(?P<head>.*\))\s*",
-        r'(?::=|->|=>|[:=])?\s*(?P<path>"[^"\n]*")\s*;',
-        "write `extern predicate {head} from {path};`",
-    ),
-)
-
 _PATTERN = "write `pattern {name}({parameters}) {{`"
 _FUNCTION = "def|defn|fn|fun|func|function|macro|template"
 
@@ -267,6 +266,10 @@ _WORDS = tuple(
         ("for|foreach|while", "there are no loops: `rule r(p) = dfpattern(p);` has parameters"),
         ("class|const|var|val|set|alias|type|group", "write `let {name} = one_of(…);`"),
         ("backend|device|hardware|platform", "write `target {name} on llvm {{`"),
+        (
+            "module|namespace|package|library",
+            "remove it: a file has no name of its own, and its definitions no prefix",
+        ),
         ("from|include|use|using|require", 'write `import "FILE" only (NAME);`'),
     )
 )
@@ -279,7 +282,7 @@ _INCLUDED = Mistake(
 )
 
 MISTAKES = (
-    *_IMPORTS[:1],
+    *IMPORTS,
     Mistake(
         "^",
         r"(?:yield|where|anchor|taps)\b",
@@ -287,6 +290,11 @@ MISTAKES = (
     ),
     Mistake("^", ";", "remove it: a definition ends with `}}`", exact=False),
     Mistake(r"^collage\s+", r'"(?P<edition>\d+)"', "write `{edition}`, without quotes"),
+    Mistake(
+        r"^collage\s+(?P<start>)",
+        r"(?:[vV]|(?:version|edition)\b|[:=])\s*(?P<edition>\d+)\b",
+        "write `{edition}`",
+    ),
     Mistake("^", r'"', "comments begin with `#`", exact=False),
     Mistake(
         "^",
@@ -294,8 +302,22 @@ MISTAKES = (
         "write `pattern {name}(x) {{`",
         exact=False,
     ),
+    Mistake(
+        "^",
+        r"(?:export|public|pub|private|global|static|abstract)\s+(?P<rest>import|let|pattern|rule|target|test)\b",
+        "write `{rest}`: every definition can be imported",
+        new="{rest}",
+    ),
     *_WORDS,
     _INCLUDED,
+    Mistake("^", "@", "a pattern begins with `pattern NAME(x) {{`", exact=False),
+    Mistake("^", r"def\b", "a pattern begins with `pattern NAME(x) {{`", exact=False),
+    Mistake(
+        "^",
+        r"(?:constants?|consts|variables|vars|config|params|parameters|defaults)\s*[:=]?\s*\{",
+        "numbers and strings have no names: write them where they are used",
+        exact=False,
+    ),
     Mistake(
         r"^(?:pattern|rule|let|target)\s+(?P<start>)",
         r'"(?P<name>[^"]*)"',
@@ -304,12 +326,21 @@ MISTAKES = (
     Mistake(r"^test\s+", rf"(?P<name>{NAME})", 'write `test "{name}"`'),
     Mistake(r"^test\s+", r"\{", 'a test has a name: write `test "…" {{`'),
     Mistake(
-        r"^import\s+", r"(?P<path>[\w.-]+(?:/[\w.-]+)+|\w+\.collage)", 'write `import "{path}"`'
+        r"^extern\s+predicate\s+(?P<head>.*\))\s*",
+        r'(?::=|->|=>|[:=])?\s*(?P<path>"[^"\n]*")\s*;',
+        "write `extern predicate {head} from {path};`",
     ),
-    *_IMPORTS[1:],
     *_PARAMETERS,
     *_PATTERNS,
     *_RULES,
     *_TARGETS,
+    *_GLOBS,
     *_PLACEMENTS,
+    Mistake(
+        "^",
+        r'\{\s*"|<|\[\s*[{"]',
+        "a spec is written in the language of `.collage` files; "
+        "`collage convert` reads its JSON and YAML",
+        exact=False,
+    ),
 )

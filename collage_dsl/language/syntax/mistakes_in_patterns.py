@@ -15,6 +15,7 @@ from collage_dsl.language.syntax.mistakes import (
     calls,
     signs,
 )
+from collage_dsl.language.syntax.mistakes_in_repetitions import REPETITIONS
 
 BINARY = {
     "**": "power",
@@ -89,64 +90,50 @@ FIELDS_TOGETHER = tuple(
 )
 """Names for several fields of a tuple in one statement, in patterns and graphs."""
 
-_REPEATED = r"\b(?P<word>repeat|each|path)\s*"
-
-_REPETITIONS = (
-    Mistake(
-        r"(?P<start>)\b(?P<word>repeat|each|path)\s+",
-        rf"(?P<rest>{NAME})",
-        "write `{word}[1..8] {rest}`",
-    ),
-    Mistake(
-        rf"(?P<start>)\bpath\s*\[(?P<bounds>[^\[\]]*)\]\s*\(\s*(?P<op>{NAME})\s*",
-        rf",\s*(?P<of>{NAME})\s*\)",
-        "write `path[{bounds}] {op} from {of}`",
-    ),
-    Mistake(
-        rf"(?P<start>)\bpath\s*\[(?P<bounds>[^\[\]]*)\]\s*(?P<op>{NAME})\s*",
-        rf"\(\s*(?P<of>{NAME})\s*\)",
-        "write `path[{bounds}] {op} from {of}`",
-    ),
-    Mistake(
-        rf"=\s*(?P<start>)(?P<op>(?!(?:repeat|each|path)\b){NAME})\s*",
-        rf"\{{\s*(?P<least>\d+)\s*(?:,|\.\.)\s*(?P<most>\d+)\s*\}}\s*(?P<rest>{ARGUMENTS})",
-        "write `repeat[{least}..{most}] {op}{rest}`",
-    ),
-    Mistake(
-        rf"[=(,]\s*(?P<start>)(?P<op>{NAME})\s*(?P<rest>{ARGUMENTS})\s*",
-        r"[*+](?=\s*[;,)])",
-        "write `repeat[1..8] {op}{rest}`",
-    ),
-    Mistake(rf"{_REPEATED}\[\s*(?P<count>\d+)\s*", r"\]", "write `{word}[{count}..{count}]`"),
-    Mistake(
-        rf"{_REPEATED}\[\s*(?P<least>\d+)\s*",
-        r"(?:[,:-]|to\b)\s*(?P<most>\d+)\s*\]",
-        "write `{word}[{least}..{most}]`",
-    ),
-    Mistake(
-        rf"{_REPEATED}\[\s*(?P<least>\d+)\s*(?:\.\.)?\s*",
-        r"[+,]?\s*\]",
-        "a repetition has a greatest number, as in `{word}[{least}..8]`",
-    ),
-    Mistake(rf"{_REPEATED}\[\s*", r"(?:\.\.|,)\s*(?P<most>\d+)\s*\]", "write `{word}[1..{most}]`"),
-    Mistake(
-        _REPEATED,
-        r"[{(]\s*(?P<least>\d+)\s*(?:,|\.\.|-)\s*(?P<most>\d+)\s*[})]",
-        "write `{word}[{least}..{most}]`",
-    ),
-    Mistake(_REPEATED, r"[{(]\s*(?P<count>\d+)\s*[})]", "write `{word}[{count}..{count}]`"),
-)
-"""How many calls are in a chain, fields in a tuple, or calls on a path."""
-
 STATEMENTS = (
-    *_REPETITIONS,
+    *REPETITIONS,
     Mistake(
         rf"[(,=]\s*(?P<start>)\[\s*(?P<first>[^\[\]()]*{NAME})\s*",
         rf"(?P<rest>{ARGUMENTS}[^\[\]]*)\]",
         "a tuple stands in parentheses: `({first}{rest})`",
         new="({first}{rest})",
     ),
+    *(
+        Mistake(
+            rf"[=(,]\s*(?P<start>)\[\s*(?P<ops>{NAME})\s*{before}",
+            rf"{after}\s*(?P<rest>{ARGUMENTS})",
+            said,
+        )
+        for before, after, said in (
+            (
+                "",
+                rf"\|\s*(?P<last>{NAME}(?:\s*\|\s*{NAME})*+)\s*\]",
+                "write `({ops} | {last}){rest}`",
+            ),
+            (rf",\s*(?P<last>{NAME})\s*\]\s*", "", "write `({ops} | {last}){rest}`"),
+        )
+    ),
     # Conditions.
+    Mistake(
+        r"^where\s*",
+        ";",
+        "a condition follows after `where`, as in `where dtype(x) == f32;`",
+    ),
+    Mistake(
+        r"^where\s*",
+        r"\{",
+        "each condition has a `where` of its own, without braces: `where dtype(x) == f32;`",
+    ),
+    Mistake(
+        r"^for\s+",
+        NAME,
+        "there are no loops: `repeat[1..3] nn.relu(x)` is a chain of calls",
+    ),
+    Mistake(
+        r"^(?:match|switch)\s+",
+        NAME,
+        "one of several is `(a(x) | b(x))`, and one of several operators `(a | b)(x)`",
+    ),
     Mistake(
         rf"^(?P<fact>{_FACT})\s*",
         rf"(?P<rest>{ARGUMENTS}\s*(?:[=!<>%]|in\b)[^;{{}}]*)",
@@ -284,6 +271,11 @@ _ABSENT = (
         "write `{op}?{rest}`",
     ),
     Mistake(
+        r"(?P<start>)\b(?:optional|maybe|opt)\s+",
+        rf"(?P<op>{NAME})\s*(?P<rest>{ARGUMENTS})",
+        "write `{op}?{rest}`",
+    ),
+    Mistake(
         rf"(?P<start>)\bone_of\s*\(\s*{_OPS}\s*,?\s*\)\s*",
         rf"(?P<rest>{ARGUMENTS})",
         "write `({first} | {second}){rest}`",
@@ -304,6 +296,16 @@ OPERANDS = (
         rf"(?P<of>{CALL})\s*",
         rf"\{{\s*\"?(?P<name>{NAME})\"?\s*(?:==|[:=])\s*(?P<value>[^{{}};]*[^{{}};\s])\s*\}}",
         "attributes stand in brackets: `{of} [{name} == {value}]`",
+    ),
+    Mistake(
+        rf"[=(,]\s*(?P<op>(?!(?:repeat|each|path)\b){NAME})\s*",
+        rf"\[(?P<asked>[^\[\]]*+(?:\[[^\[\]]*+\][^\[\]]*+)*+)\]\s*(?P<rest>{ARGUMENTS})",
+        "write `{op}{rest} [{asked}]`",
+    ),
+    Mistake(
+        rf"[=(,]\s*{NAME}\.\s*",
+        r"\*",
+        "an operator has a name: write `(nn.relu | nn.gelu)(x)`, or a kind, as in `elementwise(x)`",
     ),
     Mistake(rf"(?P<of>{CALL}|{NAME})\s*", r"\[\s*(?P<field>\d+)\s*\]", "write `{of}.{field}`"),
     Mistake(

@@ -1,11 +1,21 @@
 """Mistakes in the settings of a target."""
 
-from collage_dsl.language.syntax.mistakes import NAME, NUMBER, REST, VALUE, Mistake
+from collage_dsl.language.syntax.mistakes import INNER, NAME, NUMBER, REST, VALUE, Mistake
 from collage_dsl.language.syntax.words import SETTINGS
 
 _ALONE = r"^(?P<name>fallback|largest_first)\s*"
+_RULES = "op_call_by_kind|dfpattern|union|composite|combine_by_primitives"
 _SIGN = r"(?::=|==|<=|[:=])"
 """What other languages write between a setting and its value."""
+
+RULES_ALONE = (
+    Mistake(
+        rf"^(?P<name>{_RULES})\(",
+        rf"(?P<rest>{INNER})\)\s*;",
+        "write `rules {name}({rest});`",
+    ),
+)
+"""A rule that stands in the braces of a target."""
 
 MISTAKES = (
     Mistake(
@@ -46,12 +56,17 @@ MISTAKES = (
         exact=False,
     ),
     Mistake(
+        rf"^(?P<name>limits|measure|tune)\s+(?P<first>{NAME})\s*",
+        rf"[:=]?\s*(?P<rest>{NAME}|{NUMBER}\w*%?)\s*;",
+        "write `{name} {{ {first} {rest}; }}`",
+    ),
+    Mistake(
         rf"^(?P<name>rules)\s+(?P<first>{VALUE})\s*",
         rf"[,|+]\s*+(?!(?:{'|'.join(SETTINGS)})\b)(?P<rest>[^;{{}}]*[^;{{}}\s,])",
         "write `rules union({first}, {rest});`",
     ),
     Mistake(
-        r"^(?P<name>op_call_by_kind|dfpattern|union|composite|combine_by_primitives)\(",
+        rf"^(?P<name>{_RULES})\(",
         r"",
         "write `rules …;`, without braces",
     ),

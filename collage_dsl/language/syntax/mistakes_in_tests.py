@@ -36,6 +36,24 @@ MISTAKES = (
         rf'(?P<ops>"[^"]*")\s*[:=]\s*{_PRICE}',
         "name the target: write `tvm {{ {ops}: {number}{unit}; }}`",
     ),
+    Mistake(
+        r"^(?P<word>graph)\s+",
+        rf"{NAME}\s*(?=\{{)",
+        "write `graph {{ … }}`: a graph has no name",
+        exact=False,
+    ),
+    Mistake(
+        r"^(?P<word>graph)\s+",
+        rf"{NAME}\s*\(",
+        "write `graph {{ x: f32[4]; … }}`: what a graph takes is said by statements in it",
+        exact=False,
+    ),
+    Mistake(
+        "^",
+        r"(?:inputs?|given|setup|let|module|function|onnx)\b\s*(?:[:=]\s*)?\{",
+        "the statements of a graph stand in `graph {{ … }}`",
+        exact=False,
+    ),
     # A graph without its braces.
     Mistake(
         "^",

@@ -25,7 +25,12 @@ from collage_dsl.language.syntax.recovery import (
 )
 from collage_dsl.language.syntax.tokens import token_span
 from collage_dsl.language.syntax.tree import Builder
-from collage_dsl.language.syntax.whole_text import check_characters, edition_is_known, is_small
+from collage_dsl.language.syntax.whole_text import (
+    FENCE,
+    check_characters,
+    edition_is_known,
+    is_small,
+)
 from collage_dsl.language.syntax.words import ITEM_KEYWORDS
 from collage_dsl.memory import uncollected
 from collage_dsl.source import Source, Span
@@ -248,7 +253,10 @@ class _Run:
         if wrong in ('"', "`"):
             what = "string" if wrong == '"' else "name"
             span = self.rest_of_line(span.start)
-            self.findings.error("E0104", span, f"this {what} is not closed on its line")
+            hint = ""
+            if span.text.startswith(FENCE):
+                hint = Hint("remove this line: it is of Markdown", "")
+            self.findings.error("E0104", span, f"this {what} is not closed on its line", hint)
         elif wrong == "}" and self.blocks[-1].brace is None:
             self.findings.error("E0101", span, "this `}` has no opening `{`")
         elif wrong == "collage" and len(self.blocks) == 1:

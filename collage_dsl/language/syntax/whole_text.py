@@ -11,6 +11,9 @@ from collage_dsl.source import Source, Span
 EDITION = 1
 """The edition of the language that this package reads."""
 
+FENCE = "```"
+"""What stands around a text in Markdown."""
+
 MAX_CHARACTERS = 1 << 17
 """A longer text is not parsed."""
 
@@ -65,6 +68,8 @@ def _without(
 def edition_is_known(source: Source, findings: Findings) -> bool:
     """Whether this package reads the file's edition. If not, nothing else in it is reported."""
     found = _EDITION.match(source.text)
+    if found is None and source.text.lstrip().startswith(FENCE):
+        return True  # the parser reports it
     if found is None:
         message = "the file does not state the edition of the language"
         findings.error(
@@ -75,5 +80,8 @@ def edition_is_known(source: Source, findings: Findings) -> bool:
         return True
     span = Span(source, found.start(1), found.end(1))
     message = f"edition {found[1][:20]} of the language is not known"
-    findings.error("E0103", span, message, f"this version of collage reads edition {EDITION}")
+    hint: str = f"this version of collage reads edition {EDITION}"
+    if re.fullmatch(rf"0*{EDITION}(?:\.0+)*", found[1]):
+        hint = write(str(EDITION))
+    findings.error("E0103", span, message, hint)
     return False

@@ -183,7 +183,7 @@ def _scanned(called: Called, facts: Facts) -> None:
 def _split(called: Called, facts: Facts) -> None:
     """
     Equal sections are as long as the longest, except the last; else the axis is cut there. None is
-    longer than the whole.
+    longer than the whole, or than from one cut to the next.
     """
     data, axis = called.operands[0], asked_list(called, facts, "axis")
     for name in called.results.values():
@@ -192,6 +192,9 @@ def _split(called: Called, facts: Facts) -> None:
         return
     whole = facts.of(DimAt(data, axis[0])).only()
     cuts = facts.of(called.attribute("indices_or_sections")).only()
+    for at, longest in enumerate(_distances(cuts)):
+        if at in called.results:
+            facts.narrow(DimAt(called.results[at], axis[0]), between(0, longest))
     if not isinstance(whole, int) or isinstance(cuts, bool):
         return
     ends = _ends(whole, cuts)
@@ -199,6 +202,14 @@ def _split(called: Called, facts: Facts) -> None:
         if at < len(ends):
             start = ends[at - 1] if at else 0
             facts.narrow(DimAt(name, axis[0]), one_of((max(0, ends[at] - start),)))
+
+
+def _distances(cuts: Value | None) -> Iterator[int]:
+    """From the beginning to the first cut, and from each cut to the next."""
+    ends = [end for end in cuts if isinstance(end, int)] if isinstance(cuts, tuple) else []
+    if all(end >= 0 for end in ends):
+        for start, end in pairwise((0, *ends)):
+            yield max(0, end - start)
 
 
 def _ends(whole: int, cuts: Value) -> list[int]:

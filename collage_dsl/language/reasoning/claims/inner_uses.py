@@ -86,8 +86,8 @@ def use_claims(pattern: Pattern, called: Sequence[Called]) -> Iterator[Claim]:
     """
     How often the named calls among `called` are used, if they cannot be used outside a match.
 
-    Patterns with several results, flat calls, alternatives, repetitions, tuples of any length,
-    calls of patterns, or paths of calls that may take several values are left out.
+    Patterns with several results, flat calls, alternatives, repetitions, tuples of any length, or
+    calls of patterns are left out.
     """
     if pattern.taps or pattern.others or not all(_is_simple(b.value) for b in pattern.bindings):
         return
@@ -97,7 +97,7 @@ def use_claims(pattern: Pattern, called: Sequence[Called]) -> Iterator[Claim]:
         is_inner = each.result in values and each.result not in results
         if is_inner and not each.call.optional and not each.call.shared:
             most = sum(_uses(node, each, pattern, values) for node in _after(each, values))
-            times = "once" if most == 1 else count(most, "time")
+            times = "once" if most == 1 else f"at most {count(most, 'time')}"
             said = f"`{each.result}` is used {times}; `shared` after {{op}} allows other uses"
             yield Claim(Relation(said, once=partial(_used, most)), each)
 
@@ -109,7 +109,7 @@ def _names_of(operand: Operand, values: dict[str, Operand]) -> Iterator[str]:
             yield name
             if name in values:
                 yield from _names_of(values[name], values)
-        case Call(operands=(first, *_), optional=True):
+        case Call(operands=(first, *_), optional=True) | PathFrom(origin=first, least=0):
             yield from _names_of(first, values)
 
 
@@ -117,19 +117,16 @@ def _used(most: int, called: Called, facts: Facts) -> None:
     facts.narrow(Uses(called.result), between(1, most))
 
 
-_LEFT_OUT = (Flat, Either, PatternCall, Repeat, TupleOfEach, PathFrom)
+_LEFT_OUT = (Flat, Either, PatternCall, Repeat, TupleOfEach)
 
 
 def _is_simple(operand: Operand) -> bool:
-    inner = every_operand(operand)
-    return not any(isinstance(one, _LEFT_OUT) and not _is_chain(one) for one in inner)
+    return not any(isinstance(one, _LEFT_OUT) for one in every_operand(operand))
 
 
-def _is_chain(operand: Operand) -> bool:
-    """Whether it is a path of one call or more, of which each takes one value."""
-    if not isinstance(operand, PathFrom) or operand.kinds or not operand.least:
-        return False
-    return all(len(operators()[op].operands or ()) == 1 for op in operand.ops)
+def _is_chain(path: PathFrom) -> bool:
+    """Whether each call on the path takes one value."""
+    return not path.kinds and all(len(operators()[op].operands or ()) == 1 for op in path.ops)
 
 
 def _after(called: Called, values: dict[str, Operand]) -> Iterator[Operand]:
@@ -145,8 +142,10 @@ def _after(called: Called, values: dict[str, Operand]) -> Iterator[Operand]:
             yield from every_operand(value)
 
 
-def _uses(part: Operand, called: Called, pattern: Pattern, values: dict[str, Operand]) -> bool:
-    """Whether a part of a pattern may use the value of a call."""
+def _uses(part: Operand, called: Called, pattern: Pattern, values: dict[str, Operand]) -> int:
+    """How many calls of a part of a pattern may use the value of a call, at most."""
+    if isinstance(part, PathFrom) and not _is_chain(part):
+        return part.most
     return any(_may_be(inner, called, pattern, values) for inner in inner_operands(part))
 
 

@@ -1,0 +1,72 @@
+"""Mistakes in repeated calls, tuples of any length, and paths."""
+
+from collage_dsl.language.syntax.mistakes import ARGUMENTS, CALL, NAME, Mistake
+
+_REPEATED = r"\b(?P<word>repeat|each|path)\s*"
+
+REPETITIONS = (
+    Mistake(
+        r"(?P<start>)\b(?P<word>repeat|each|path)\s+",
+        rf"(?P<rest>{NAME})",
+        "write `{word}[1..8] {rest}`",
+    ),
+    Mistake(
+        rf"(?P<start>)\bpath\s*\[(?P<bounds>[^\[\]]*)\]\s*\(\s*(?P<op>{NAME})\s*",
+        rf",\s*(?P<of>{NAME})\s*\)",
+        "write `path[{bounds}] {op} from {of}`",
+    ),
+    Mistake(
+        rf"(?P<start>)\bpath\s*\[(?P<bounds>[^\[\]]*)\]\s*(?P<op>{NAME})\s*",
+        rf"\(\s*(?P<of>{NAME})\s*\)",
+        "write `path[{bounds}] {op} from {of}`",
+    ),
+    Mistake(
+        rf"=\s*(?P<start>)(?P<op>(?!(?:repeat|each|path)\b){NAME})\s*",
+        rf"\{{\s*(?P<least>\d+)\s*(?:,|\.\.)\s*(?P<most>\d+)\s*\}}\s*(?P<rest>{ARGUMENTS})",
+        "write `repeat[{least}..{most}] {op}{rest}`",
+    ),
+    Mistake(
+        rf"[=(,]\s*(?P<start>)(?P<op>{NAME})\s*(?P<rest>{ARGUMENTS})\s*",
+        r"[*+](?=\s*[;,)])",
+        "write `repeat[1..8] {op}{rest}`",
+    ),
+    Mistake(
+        r"(?P<start>)\b(?P<word>repeat|each|path)\s*\(\s*(?P<least>\d+)\s*,\s*(?P<most>\d+)\s*\)\s*",
+        rf"(?P<rest>{NAME}(?:\s*{ARGUMENTS})?+)",
+        "write `{word}[{least}..{most}] {rest}`",
+    ),
+    Mistake(
+        r"(?P<start>)\b(?P<word>repeat|each|path)\s*\(\s*(?P<count>\d+)\s*\)\s*",
+        rf"(?P<rest>{NAME}(?:\s*{ARGUMENTS})?+)",
+        "write `{word}[{count}..{count}] {rest}`",
+    ),
+    Mistake(
+        rf"(?P<start>)\brepeat\s*\[(?P<bounds>[^\[\]]*)\]\s*\(\s*(?P<call>{CALL})\s*\)\s*",
+        r"(?=[;,)\[])",
+        "write `repeat[{bounds}] {call}`",
+    ),
+    Mistake(
+        r"(?P<start>)\bpath\s*\[(?P<bounds>[^\[\]]*)\]\s*from\s*",
+        rf"(?P<of>{NAME})",
+        "write `path[{bounds}] elementwise from {of}`",
+    ),
+    Mistake(rf"{_REPEATED}\[\s*(?P<count>\d+)\s*", r"\]", "write `{word}[{count}..{count}]`"),
+    Mistake(
+        rf"{_REPEATED}\[\s*(?P<least>\d+)\s*",
+        r"(?:[,:-]|to\b)\s*(?P<most>\d+)\s*\]",
+        "write `{word}[{least}..{most}]`",
+    ),
+    Mistake(
+        rf"{_REPEATED}\[\s*(?P<least>\d+)\s*(?:\.\.)?\s*",
+        r"[+,]?\s*\]",
+        "a repetition has a greatest number, as in `{word}[{least}..8]`",
+    ),
+    Mistake(rf"{_REPEATED}\[\s*", r"(?:\.\.|,)\s*(?P<most>\d+)\s*\]", "write `{word}[1..{most}]`"),
+    Mistake(
+        _REPEATED,
+        r"[{(]\s*(?P<least>\d+)\s*(?:,|\.\.|-)\s*(?P<most>\d+)\s*[})]",
+        "write `{word}[{least}..{most}]`",
+    ),
+    Mistake(_REPEATED, r"[{(]\s*(?P<count>\d+)\s*[})]", "write `{word}[{count}..{count}]`"),
+)
+"""How many calls are in a chain, fields in a tuple, or calls on a path."""
