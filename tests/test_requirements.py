@@ -70,6 +70,12 @@ REFUSED: dict[str, tuple[str, dict[str, Array], dict[str, Array], str]] = {
         {"x": f32(1, 1, 2, 2)},
         "needs n - 3 >= 1",
     ),
+    "a window and as large steps": (
+        "(float[1,1,n,4] x) => (y) { y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x) }",
+        {"x": f32(1, 1, 2, 4)},
+        {"x": f32(1, 1, 1, 4)},
+        "needs n // 2 >= 1",
+    ),
     "reflected padding": (
         '(float[2,n] x) => (y) { y = Pad <mode = "reflect"> (x, around) }',
         {"x": f32(2, 4)},

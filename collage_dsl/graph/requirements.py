@@ -121,8 +121,10 @@ def _needs(node: Node, operands: Sequence[Node]) -> Iterator[Need]:
         return
     for shape in results:
         for dim in shape or ():
-            if isinstance(dim, str) and "-" in dim:
-                yield dim, False, 1 if node.op in _WINDOWS else 0
+            if node.op in _WINDOWS and dim != UNKNOWN and isinstance(dim, str):
+                yield dim, False, 1
+            elif isinstance(dim, str) and "-" in dim:
+                yield dim, False, 0
     known = [shape for shape in shapes if shape is not None]
     rule = _RULES.get(node.op)
     if rule is not None and len(known) == len(shapes):
