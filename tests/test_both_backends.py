@@ -93,9 +93,7 @@ NO_WINDOW = (
     "(float[1,1,1,4] x) => (float[1,2,1,4] y) <float[2,1,2,1] w = {1,2,3,4}>"
     " { y = Conv <strides = [2,1]> (x, w) }"
 )
-NO_POOLING = (
-    "(float[1,1,1,4] x) => (y) { y = LpPool <kernel_shape = [2,1], strides = [2,1]> (x) }"
-)
+NO_POOLING = "(float[1,1,1,4] x) => (y) { y = LpPool <kernel_shape = [2,1], strides = [2,1]> (x) }"
 NO_MIRROR = (
     "(float[2,1] x) => (float[2,3] y) <int64[4] p = {0,1,0,1}>"
     ' { y = Pad <mode = "reflect"> (x, p) }'

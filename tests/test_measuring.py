@@ -481,9 +481,13 @@ def test_constants_of_64_bits_are_measured_as_they_are(dtype: str) -> None:
     text = '<ir_version: 8, opset_import: ["": 17]> g (float[n] x) => (y) '
     text += "{ at = NonZero (x)  y = Gather (table, at) }"
     model = onnx.parser.parse_model(text)
-    model.graph.initializer.append(onnx.numpy_helper.from_array(np.arange(40, dtype=dtype), "table"))
+    model.graph.initializer.append(
+        onnx.numpy_helper.from_array(np.arange(40, dtype=dtype), "table")
+    )
     graph = collage.from_onnx(model)
-    taken = CandidateKernel(graph, SubGraph(graph.set_of("y")), Toolchain("lib", compiler="onnxruntime"))
+    taken = CandidateKernel(
+        graph, SubGraph(graph.set_of("y")), Toolchain("lib", compiler="onnxruntime")
+    )
 
     at = np.array([[1, 3]])
     measured = done(measure(kernel_task(taken, OnnxRuntime(), {}, given={graph.index("at"): at})))

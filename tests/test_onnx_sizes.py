@@ -240,6 +240,30 @@ def test_a_size_that_a_window_needs_is_divided() -> None:
         compiled.run({"x": np.zeros((2, 1, 2, 4), np.float32)})
 
 
+def test_axes_whose_sizes_are_formulas_are_joined_in_a_kernel() -> None:
+    """As in a lookup of correlations: TVM made no code of a sum before the reshape."""
+    made = parse_model(
+        """<ir_version: 10, opset_import: ["" : 18]>
+        g (float[b, 2, h, w] x) => (float[b, k, l, 2] y)
+        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] nine = {9}> {
+          p = MaxPool<kernel_shape=[1, 1], strides=[4, 4]>(x) t = Transpose<perm=[0, 2, 3, 1]>(p)
+          u = Unsqueeze(t, one) s = Shape(u) b = Gather(s, zero) h = Gather(s, two)
+          three = Constant<value_ints=[3]>() w = Gather(s, three) n = Mul(h, nine)
+          places = Constant<value_floats=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]>()
+          shape = Constant<value_ints=[1, 9, 1, 1, 1]>() at = Reshape(places, shape)
+          scales = Constant<value_floats=[3.0, 5.0]>() a = Add(u, at) d = Div(a, scales)
+          c = Concat<axis=0>(b, n, w, two) y = Reshape(d, c)
+        }"""
+    )
+    compiled = collage.compile(made, ["native"], cost=lambda _: 1e-6, race_seconds=0.01)
+
+    for height, width in ((1, 4), (9, 6)):
+        inputs = {"x": np.random.default_rng(0).normal(size=(2, 2, height, width))}
+        inputs = {name: array.astype(np.float32) for name, array in inputs.items()}
+        right = run_onnx(made, inputs)["y"]
+        np.testing.assert_allclose(compiled.run(inputs)["y"], right, rtol=1e-6)
+
+
 # ---- Slices of a dimension with a name ----
 
 

@@ -59,7 +59,9 @@ def _module(task: KernelTask, weights: _Values, constants: _Values) -> tvm.IRMod
     called = {v: f for v, f in task.module.functions_items() if v.name_hint != FUNCTION}
     if weights:
         params = function.params
-        function = function.bind_params({params[at]: constant(array) for at, array in weights.items()})
+        function = function.bind_params(
+            {params[at]: constant(array) for at, array in weights.items()}
+        )
     return alone(function, called, task.toolchain, task.backend, constants)
 
 
