@@ -240,6 +240,21 @@ def test_a_size_that_a_window_needs_is_divided() -> None:
         compiled.run({"x": np.zeros((2, 1, 2, 4), np.float32)})
 
 
+def test_a_model_may_take_batches_of_one_only_although_it_names_them() -> None:
+    made = parse_model(
+        """<ir_version: 10, opset_import: ["" : 18]>
+        g (float[b, s, 4] x) => (float[s, 4] y) <int64[1] at = {1}, int64[1] four = {4}> {
+          sh = Shape(x) s = Gather(sh, at) t = Concat<axis=0>(s, four) y = Reshape(x, t)
+        }"""
+    )
+    compiled = collage.compile(made, ["native"], cost=lambda _: 1e-6, race_seconds=0.01)
+
+    x = np.random.default_rng(0).normal(size=(1, 5, 4)).astype(np.float32)
+    np.testing.assert_array_equal(compiled.run({"x": x})["y"], x[0])
+    with pytest.raises(ExecutableError, match="`b` of input `x` is 2"):
+        compiled.run({"x": np.zeros((2, 5, 4), np.float32)})
+
+
 def test_axes_whose_sizes_are_formulas_are_joined_in_a_kernel() -> None:
     """As in a lookup of correlations: TVM made no code of a sum before the reshape."""
     made = parse_model(
