@@ -93,6 +93,7 @@ NO_WINDOW = (
     "(float[1,1,1,4] x) => (float[1,2,1,4] y) <float[2,1,2,1] w = {1,2,3,4}>"
     " { y = Conv <strides = [2,1]> (x, w) }"
 )
+NO_POOLING = "(float[1,1,1,4] x) => (y) { y = LpPool <kernel_shape = [2,1], strides = [2,1]> (x) }"
 NO_MIRROR = (
     "(float[2,1] x) => (float[2,3] y) <int64[4] p = {0,1,0,1}>"
     ' { y = Pad <mode = "reflect"> (x, p) }'
@@ -103,6 +104,7 @@ NO_MIRROR = (
     ("text", "said"),
     [
         (NO_WINDOW, "the window covers 2 elements of an axis that has 1 with padding"),
+        (NO_POOLING, "the window covers 2 elements of an axis that has 1 with padding"),
         (NO_MIRROR, "an axis of 1 elements has too few to be reflected"),
     ],
 )

@@ -6,11 +6,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
+import numpy as np
 import onnx.parser
 import pytest
 
 import collage_dsl as collage
 from collage_dsl import builder as build
+from collage_dsl.backends.onnxruntime import OnnxRuntime
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.cost import Context, CostStore, Infeasible, Measurement, Refusal, Spread
 from collage_dsl.graph import CandidateKernel, Graph, Measuring, SubGraph, Toolchain
@@ -472,6 +474,24 @@ def test_a_constant_index_of_64_bits_is_measured_as_it_is() -> None:
     measured = done(measure(kernel_task(taken, Tvm(), {})))
     assert isinstance(measured, Timing)
     assert measured.seconds > 0
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+def test_constants_of_64_bits_are_measured_as_they_are(dtype: str) -> None:
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[n] x) => (y) '
+    text += "{ at = NonZero (x)  y = Gather (table, at) }"
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(
+        onnx.numpy_helper.from_array(np.arange(40, dtype=dtype), "table")
+    )
+    graph = collage.from_onnx(model)
+    taken = CandidateKernel(
+        graph, SubGraph(graph.set_of("y")), Toolchain("lib", compiler="onnxruntime")
+    )
+
+    at = np.array([[1, 3]])
+    measured = done(measure(kernel_task(taken, OnnxRuntime(), {}, given={graph.index("at"): at})))
+    assert isinstance(measured, Timing)
 
 
 def test_what_is_kept_has_the_date_that_the_store_has(tmp_path: Path) -> None:

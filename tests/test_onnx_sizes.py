@@ -54,6 +54,14 @@ CASES = {
     "counted_in_floats": (
         "f = Cast<to=1>(s0) r = Range(fzero, f, fone) u = Unsqueeze(r, one) y = Add(x, u)"
     ),
+    "falling": (
+        "down = Constant<value_int=-1>() r = Range(s0, izero, down) f = Cast<to=1>(r) "
+        "u = Unsqueeze(f, one) y = Add(x, u)"
+    ),
+    "falling_by_two_in_floats": (
+        "down = Constant<value_float=-2.0>() m = Neg(s0) f = Cast<to=1>(s0) g = Cast<to=1>(m) "
+        "r = Range(f, g, down) u = Unsqueeze(r, one) y = Add(x, u)"
+    ),
     "last_as_many": "t = Concat<axis=1>(x, x) m = Neg(l) y = Slice(t, m, big, one)",
     "mask": "t = Concat<axis=0>(l, l) f = ConstantOfShape(t) y = Trilu<upper=1>(f)",
     "mean": "f = Cast<to=1>(s0) y = Div(x, f)",
@@ -209,6 +217,66 @@ def test_a_formula_may_have_a_number_below_0() -> None:
     assert size_of(dim_of(formula), {"n": 2}) == 0
     assert dim_of(expr_of(dim_of(formula), symbols)) == dim_of(formula)
     assert symbols.keys() == {"n"}
+
+
+def test_a_size_that_a_window_needs_is_divided() -> None:
+    """A division of integers is one towards zero, but 3 and more are left, for the window fits."""
+    made = parse_model(
+        """<ir_version: 10, opset_import: ["" : 18]>
+        g (float[n, 1, s, 4] x) => (float[n, k, 4] y)
+        <int64[1] at = {2}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}> {
+          sh = Shape(x) l = Gather(sh, at) a = Sub(l, three) b = Div(a, two) k = Add(b, one)
+          four = Constant<value_ints=[4]>() zero = Constant<value_ints=[0]>() n = Gather(sh, zero)
+          t = Concat<axis=0>(n, k, four) p = MaxPool<kernel_shape=[3, 1], strides=[2, 1]>(x)
+          y = Reshape<allowzero=1>(p, t)
+        }"""
+    )
+    compiled = collage.compile(made, ["native"], cost=lambda _: 1e-6, race_seconds=0.01)
+
+    for size in (3, 4, 9):
+        x = np.random.default_rng(size).normal(size=(2, 1, size, 4)).astype(np.float32)
+        np.testing.assert_array_equal(compiled.run({"x": x})["y"], run_onnx(made, {"x": x})["y"])
+    with pytest.raises(ExecutableError, match="needs "):
+        compiled.run({"x": np.zeros((2, 1, 2, 4), np.float32)})
+
+
+def test_a_model_may_take_batches_of_one_only_although_it_names_them() -> None:
+    made = parse_model(
+        """<ir_version: 10, opset_import: ["" : 18]>
+        g (float[b, s, 4] x) => (float[s, 4] y) <int64[1] at = {1}, int64[1] four = {4}> {
+          sh = Shape(x) s = Gather(sh, at) t = Concat<axis=0>(s, four) y = Reshape(x, t)
+        }"""
+    )
+    compiled = collage.compile(made, ["native"], cost=lambda _: 1e-6, race_seconds=0.01)
+
+    x = np.random.default_rng(0).normal(size=(1, 5, 4)).astype(np.float32)
+    np.testing.assert_array_equal(compiled.run({"x": x})["y"], x[0])
+    with pytest.raises(ExecutableError, match="`b` of input `x` is 2"):
+        compiled.run({"x": np.zeros((2, 5, 4), np.float32)})
+
+
+def test_axes_whose_sizes_are_formulas_are_joined_in_a_kernel() -> None:
+    """As in a lookup of correlations: TVM made no code of a sum before the reshape."""
+    made = parse_model(
+        """<ir_version: 10, opset_import: ["" : 18]>
+        g (float[b, 2, h, w] x) => (float[b, k, l, 2] y)
+        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] nine = {9}> {
+          p = MaxPool<kernel_shape=[1, 1], strides=[4, 4]>(x) t = Transpose<perm=[0, 2, 3, 1]>(p)
+          u = Unsqueeze(t, one) s = Shape(u) b = Gather(s, zero) h = Gather(s, two)
+          three = Constant<value_ints=[3]>() w = Gather(s, three) n = Mul(h, nine)
+          places = Constant<value_floats=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]>()
+          shape = Constant<value_ints=[1, 9, 1, 1, 1]>() at = Reshape(places, shape)
+          scales = Constant<value_floats=[3.0, 5.0]>() a = Add(u, at) d = Div(a, scales)
+          c = Concat<axis=0>(b, n, w, two) y = Reshape(d, c)
+        }"""
+    )
+    compiled = collage.compile(made, ["native"], cost=lambda _: 1e-6, race_seconds=0.01)
+
+    for height, width in ((1, 4), (9, 6)):
+        inputs = {"x": np.random.default_rng(0).normal(size=(2, 2, height, width))}
+        inputs = {name: array.astype(np.float32) for name, array in inputs.items()}
+        right = run_onnx(made, inputs)["y"]
+        np.testing.assert_allclose(compiled.run(inputs)["y"], right, rtol=1e-6)
 
 
 # ---- Slices of a dimension with a name ----

@@ -7,7 +7,7 @@ import pytest
 from onnx import parser
 
 import collage_dsl as collage
-from collage_dsl.graph.requirements import Requirement, known_sizes, requirements_of
+from collage_dsl.graph.requirements import Requirement, known_sizes, least_sizes, requirements_of
 from collage_dsl.graph.sizes import plain_names
 from collage_dsl.realization.draws import sizes_of
 from collage_dsl.realization.signature import ExecutableError, Signature
@@ -69,6 +69,12 @@ REFUSED: dict[str, tuple[str, dict[str, Array], dict[str, Array], str]] = {
         {"x": f32(1, 1, 5, 5)},
         {"x": f32(1, 1, 2, 2)},
         "needs n - 3 >= 1",
+    ),
+    "a window and as large steps": (
+        "(float[1,1,n,4] x) => (y) { y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x) }",
+        {"x": f32(1, 1, 2, 4)},
+        {"x": f32(1, 1, 1, 4)},
+        "needs n // 2 >= 1",
     ),
     "reflected padding": (
         '(float[2,n] x) => (y) { y = Pad <mode = "reflect"> (x, around) }',
@@ -176,6 +182,15 @@ def test_sizes_follow_from_requirements() -> None:
     assert known_sizes([equal("n * n", 9), equal("n // 2", 4), equal("n * 4", 10)]) == {}
     assert known_sizes([equal("min(n, 6)", 6), equal("max(n, 2)", 2)]) == {}
     assert known_sizes([Requirement("n", 3, False, "`y` (topk)")]) == {}
+
+
+def test_least_sizes_follow_from_requirements() -> None:
+    def least(left: str, right: int) -> Requirement:
+        return Requirement(left, right, False, "`y` (nn.conv1d)")
+
+    assert least_sizes([least("n - 2", 1), least("(n - 3) // 2", 1)]) == {"n": 5}
+    assert least_sizes([least("n", 1), least("n + m", 4), least("min(n, 6)", 7)]) == {}
+    assert least_sizes([least("n % 4", 1), Requirement("n", 3, True, "`y` (matmul)")]) == {}
 
 
 @pytest.mark.parametrize(

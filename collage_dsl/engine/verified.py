@@ -9,7 +9,7 @@ from typing import Any
 from collage_dsl.engine.sizes import Part
 from collage_dsl.frontend.reference import REFUSALS
 from collage_dsl.graph.arrays import Array
-from collage_dsl.realization.draws import NoDraw, draws_of, larger_draws
+from collage_dsl.realization.draws import NoDraw, draws_of, other_draws
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.partition import KernelCall
 from collage_dsl.realization.runners import exact_runner, reference_name, runner
@@ -31,7 +31,7 @@ from collage_dsl.report.documents import (
 
 def drawn(model: Any, part: Part) -> Part:
     """
-    The part of `model`, with random inputs of larger sizes as the given ones if the model does not
+    The part of `model`, with random inputs of other sizes as the given ones if the model does not
     run on those of the usual sizes. Raises `VerificationError` if it runs on neither. Inputs that
     the user gives are not tried before the kernels check them, which say more.
     """
@@ -45,10 +45,10 @@ def drawn(model: Any, part: Part) -> Part:
     try:
         run(usual.inputs)
     except REFUSALS as error:
-        for larger in larger_draws(part.graph):
+        for other in other_draws(part.graph):
             with suppress(*REFUSALS):
-                run(larger.inputs)
-                return replace(part, inputs=larger.inputs)
+                run(other.inputs)
+                return replace(part, inputs=other.inputs)
         raise VerificationError(refused_inputs(usual, error, reference_name(model))) from error
     return part
 

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from math import prod
@@ -70,7 +70,7 @@ from collage_dsl.frontend.onnx_values import Values, is_call, without_elements
 from collage_dsl.frontend.onnx_windows import OPTIONAL_SCALES, without_empty
 from collage_dsl.graph import Graph, OpaqueType, TensorType
 from collage_dsl.graph.arrays import Array
-from collage_dsl.graph.requirements import known_sizes, requirements_of
+from collage_dsl.graph.requirements import known_sizes, least_sizes, requirements_of
 
 
 def from_onnx(
@@ -106,11 +106,21 @@ def _imported(
     make_constant: Callable[[Array], Any],
     data: Data | None,
 ) -> Graph:
-    """The graph, with those dimensions as numbers for which its operators leave one number."""
+    """
+    The graph, with those dimensions as numbers for which its operators leave one number. Where it
+    is not known that a size is not negative, the sizes that its operators need may say so.
+    """
+    least: Mapping[str, int] = {}
     while True:
-        graph = _Importer(model, shapes, make_constant, data).run()
+        importer = _Importer(model, shapes, make_constant, data, least)
+        graph = importer.run()
         graph.onnx = origins(model, graph)
-        known = known_sizes(requirements_of(graph))
+        requirements = requirements_of(graph)
+        needed = least_sizes(requirements)
+        if importer.arithmetic.is_doubtful and needed != least and _includes(needed, least):
+            least = needed
+            continue
+        known = known_sizes(requirements)
         types = input_types(model.graph, shapes)
         found = {
             name: tuple(known.get(dim, dim) if isinstance(dim, str) else dim for dim in type_.shape)
@@ -120,6 +130,10 @@ def _imported(
         if all(types[name].shape == shape for name, shape in found.items()):
             return graph
         shapes = found
+
+
+def _includes(needed: Mapping[str, int], least: Mapping[str, int]) -> bool:
+    return all(needed.get(name, 1) >= size for name, size in least.items())
 
 
 _PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
@@ -135,8 +149,9 @@ class _Importer(Values):
         shapes: Shapes,
         make_constant: Callable[[Array], Any],
         data: Data | None,
+        least: Mapping[str, int],
     ) -> None:
-        super().__init__(opset_of(model), make_constant)
+        super().__init__(opset_of(model), make_constant, least)
         self.graph = model.graph
         self.data = data
         self.taken: Counter[str] = Counter()

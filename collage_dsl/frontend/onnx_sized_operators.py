@@ -94,15 +94,25 @@ def filled(site: Site) -> Value | None:
 
 
 def counted(site: Site) -> Value | None:
-    """`Range` up to a size. TVM's converter makes a tensor of unknown size."""
-    bounds = [_whole(site, place) for place in range(3)]
-    sizes = [found[0] for found in bounds if found is not None and len(found) == 1]
+    """
+    `Range` up to a size. TVM's converter makes a tensor of unknown size. TVM's operator counts two
+    elements too many where a step is negative, so such a range is its start less one that grows.
+    """
+    given = [_whole(site, place) for place in range(3)]
+    sizes = [found[0] for found in given if found is not None and len(found) == 1]
     if len(sizes) < 3 or _are_numbers(sizes):
         return None
-    made = relax.op.arange(*map(_expr, sizes), "int64")
+    start, stop, step = sizes
+    falls = site.scope.arithmetic.is_at_least(-1, step)
+    if not falls and not site.scope.arithmetic.is_at_least(step, 1):
+        return None
+    bounds = (0, start - stop, -step) if falls else (start, stop, step)
+    made = relax.op.arange(*map(_expr, bounds), "int64")
     constants = [site.constant(place) for place in range(3)]
     dtype = next((str(each.dtype) for each in constants if each is not None), "int64")
-    return made if dtype == "int64" else relax.op.astype(site.scope.emit(made), dtype)
+    if dtype != "int64":
+        made = relax.op.astype(site.scope.emit(made), dtype)
+    return relax.op.subtract(site.expr(0), site.scope.emit(made)) if falls else made
 
 
 def _whole(site: Site, place: int) -> list[Size] | None:

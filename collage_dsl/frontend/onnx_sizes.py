@@ -51,14 +51,17 @@ def sizes_of(values: Sequence[Size], dtype: str = "int64") -> Sizes:
 
 class Arithmetic:
     """
-    Computes nodes of `Sizes`. `symbols` are the dimensions of inputs. They are at least 1: a
-    compiled model refuses inputs of which one with a name is 0.
+    Computes nodes of `Sizes`. `symbols` are the dimensions of inputs. They are at least 1, or as
+    large as `least` says: a compiled model refuses inputs of which one with a name is smaller.
     """
 
-    def __init__(self, symbols: Mapping[str, Any]) -> None:
+    def __init__(self, symbols: Mapping[str, Any], least: Mapping[str, int]) -> None:
         self.symbols = symbols
+        self.least = least
         self._analyzer = sym.Analyzer()
         self.bound = 0
+        self.is_doubtful = False
+        """Whether a size was not divided, since it may be negative."""
 
     def computed(
         self, node: onnx.NodeProto, inputs: Sequence[Sizes | Array | None]
@@ -89,8 +92,8 @@ class Arithmetic:
     @property
     def analyzer(self) -> sym.Analyzer:
         """TVM's analyzer, which knows the ranges of all dimensions found so far."""
-        for symbol in list(self.symbols.values())[self.bound :]:
-            self._analyzer.bind(symbol, tvm.ir.Range(1, _LARGEST))
+        for name, symbol in list(self.symbols.items())[self.bound :]:
+            self._analyzer.bind(symbol, tvm.ir.Range(self.least.get(name, 1), _LARGEST))
         self.bound = len(self.symbols)
         return self._analyzer
 
@@ -199,11 +202,17 @@ def _divided(at: Arithmetic, x: Size, y: Size) -> Size | None:
     """ONNX divides towards zero, so both must not be negative."""
     if isinstance(y, int) and y == 0:
         return None
-    return x // y if at.is_at_least(x, 0) and at.is_at_least(y, 1) else None
+    return x // y if _are_divided(at, x, y) else None
 
 
 def _rest(at: Arithmetic, x: Size, y: Size) -> Size | None:
-    return x % y if at.is_at_least(x, 0) and at.is_at_least(y, 1) else None
+    return x % y if _are_divided(at, x, y) else None
+
+
+def _are_divided(at: Arithmetic, x: Size, y: Size) -> bool:
+    found = at.is_at_least(x, 0) and at.is_at_least(y, 1)
+    at.is_doubtful = at.is_doubtful or not found
+    return found
 
 
 def _same(at: Arithmetic, x: Size, y: Size) -> bool | None:

@@ -1,7 +1,7 @@
 """The values of an ONNX model as far as it has been converted."""
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,10 +32,16 @@ from collage_dsl.graph.arrays import Array
 class Values:
     """
     Values by their names in the model: the `Scope` that converters use. `uses` says how often each
-    is taken, `makers` which node computes it. `make_constant` makes the constants of Relax.
+    is taken, `makers` which node computes it. `make_constant` makes the constants of Relax. `least`
+    has the least sizes of dimensions with names that cannot be 1.
     """
 
-    def __init__(self, opset: int, make_constant: Callable[[Array], Any] = constant) -> None:
+    def __init__(
+        self,
+        opset: int,
+        make_constant: Callable[[Array], Any] = constant,
+        least: Mapping[str, int] | None = None,
+    ) -> None:
         self.opset = opset
         self.make_constant = make_constant
         self.builder = relax.BlockBuilder()
@@ -47,7 +53,7 @@ class Values:
         self.of_model: frozenset[str] = frozenset()
         """What nodes of the model compute, and not those of graphs inside."""
         self.symbols: Symbols = {}
-        self.arithmetic = Arithmetic(self.symbols)
+        self.arithmetic = Arithmetic(self.symbols, least or {})
         self.objects: dict[str, onnx.TypeProto] = {}
         """The types of values that are no tensors of Relax."""
         self.kept: dict[int, Any] = {}

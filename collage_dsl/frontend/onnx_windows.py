@@ -88,6 +88,11 @@ def pool(operators: Mapping[int, Any], site: Site) -> Value | None:
     )
 
 
+def lp_pool(site: Site) -> None:
+    """TVM's form, which has operators of Relax for all steps, where the windows fit."""
+    explicit_pads(site, site.expr(0).ty, site.attrs["kernel_shape"])
+
+
 def _cut(kernel: Sequence[int], site: Site, type_: Any) -> list[int]:
     """
     `kernel` without the rows that lie behind the padding, where a pooling that rounds its size up

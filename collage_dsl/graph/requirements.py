@@ -81,6 +81,23 @@ def known_sizes(requirements: Iterable[Requirement]) -> dict[str, Dim]:
     return found
 
 
+def least_sizes(requirements: Iterable[Requirement]) -> dict[str, int]:
+    """The least sizes of the names that cannot be 1: a window of 3 needs `n` to be 3."""
+    found: dict[str, int] = {}
+    for each in requirements:
+        if each.is_equal or len(each.names) != 1:
+            continue
+        (name,) = each.names
+        size = next((s for s in range(1, _MOST_TRIED) if each.holds({name: s})), 1)
+        larger = (*range(size, size + 16), 2 * size, 1000, 1_000_003)
+        if all(each.holds({name: more}) for more in larger):
+            found[name] = max(size, found.get(name, 1))
+    return {name: size for name, size in found.items() if size > 1}
+
+
+_MOST_TRIED = 1024
+
+
 def _solution(requirement: Requirement, name: str) -> int | None:
     """
     The size of `name` with which both sides are equal, if their difference grows evenly with it and
@@ -121,8 +138,10 @@ def _needs(node: Node, operands: Sequence[Node]) -> Iterator[Need]:
         return
     for shape in results:
         for dim in shape or ():
-            if isinstance(dim, str) and "-" in dim:
-                yield dim, False, 1 if node.op in _WINDOWS else 0
+            if node.op in _WINDOWS and dim != UNKNOWN and isinstance(dim, str):
+                yield dim, False, 1
+            elif isinstance(dim, str) and "-" in dim:
+                yield dim, False, 0
     known = [shape for shape in shapes if shape is not None]
     rule = _RULES.get(node.op)
     if rule is not None and len(known) == len(shapes):

@@ -14,6 +14,7 @@ from collage_dsl.backends.base import Backend
 from collage_dsl.backends.engines import EngineError, Held
 from collage_dsl.backends.runtime.cores import prepare_cores
 from collage_dsl.backends.tvm import num_cores
+from collage_dsl.frontend.arrays import constant
 from collage_dsl.frontend.types import type_of
 from collage_dsl.graph import (
     CandidateKernel,
@@ -57,7 +58,9 @@ def _module(task: KernelTask, weights: _Values, constants: _Values) -> tvm.IRMod
     called = {v: f for v, f in task.module.functions_items() if v.name_hint != FUNCTION}
     if weights:
         params = function.params
-        function = function.bind_params({params[at]: array for at, array in weights.items()})
+        function = function.bind_params(
+            {params[at]: constant(array) for at, array in weights.items()}
+        )
     return alone(function, called, task.toolchain, task.backend, constants)
 
 

@@ -67,18 +67,19 @@ def draws_of(graph: Graph, given: Mapping[str, Array] | None = None) -> Iterator
         yield Draw(name, inputs)
 
 
-def larger_draws(graph: Graph) -> Iterator[Draw]:
+def other_draws(graph: Graph) -> Iterator[Draw]:
     """
     The first draw of `draws_of` with other sizes of symbolic dimensions, for models that do not run
-    at the usual ones: an image may have to be as large as 32, and a multiple of it.
+    at the usual ones: an image may have to be as large as 32, and a multiple of it, and a batch may
+    have to be 1, although it has a name.
     """
-    sizes, needs = sizes_of(graph), requirements_of(graph)
-    for size in _LARGER if sizes else ():
-        sizes = dict.fromkeys(sizes, size)
+    usual, needs = sizes_of(graph), requirements_of(graph)
+    larger = [dict.fromkeys(usual, size) for size in _LARGER] if usual else []
+    for sizes in (*larger, *({**usual, name: 1} for name in usual)):
         sized = with_sizes(graph, sizes)
         parameters = [sized.nodes[index] for index in members(graph.parameters)]
         if any(_elements(node) > _MOST_ELEMENTS for node in parameters):
-            return
+            continue
         if all(each.holds(sizes) for each in needs):
             generator = np.random.default_rng(0)
             yield Draw(

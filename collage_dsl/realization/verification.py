@@ -124,6 +124,14 @@ def all_undecided(names: Sequence[str]) -> str:
     )
 
 
+def no_number() -> str:
+    """What is said where no draw of inputs gives an output that can be compared."""
+    return (
+        "no output of the model is a finite number to be compared\n"
+        "help: give inputs as the model is made for, with the argument `inputs`"
+    )
+
+
 _SHOWN = 5
 """How many wrong kernels a message has at most."""
 

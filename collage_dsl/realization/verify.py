@@ -27,6 +27,7 @@ from collage_dsl.realization.verification import (
     Verification,
     VerificationError,
     all_undecided,
+    no_number,
     refused_inputs,
 )
 from collage_dsl.realization.watch import References, Watch
@@ -107,7 +108,7 @@ class _Verifier:
                 self.whole(draw, expected, numbers_only=not is_defined)
             names.append(draw.name)
         if not self.is_finite:
-            raise VerificationError("no output of the model is a finite number to be compared")
+            raise VerificationError(no_number())
         findings = sorted(self.findings, key=lambda finding: finding.severity)
         by_kernel = {each.kernel: each for each in findings if each.kernel and not each.passed}
         wrong = sorted(by_kernel.values(), key=lambda finding: -finding.severity)

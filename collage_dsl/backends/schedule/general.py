@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import s_tir, tirx
 
 from collage_dsl.backends.schedule.expressions import constant
@@ -25,7 +26,46 @@ def general(func: Any, machine: Machine) -> Any:
         if spatial and not schedule.get_child_blocks(block):
             _shared_out(schedule, block, spatial, machine)
 
-    return _for_each_block(with_starts(func), share)
+    return _reading_whole(_for_each_block(with_starts(func), share))
+
+
+def _reading_whole(func: Any) -> Any:
+    """
+    The function whose blocks say that they read whole buffers where extents are not known. TVM
+    keeps of a buffer only what is read; where a reshape joins such axes, it takes bounds that have
+    variables of the loops from outside of them, and makes no code.
+    """
+    return func.with_body(tvm_ffi.structural_map(func.body, (s_tir.SBlock, _block_reading_whole)))
+
+
+def _block_reading_whole(block: Any) -> Any:
+    places = [
+        place
+        for place, region in enumerate(block.reads)
+        if any(constant(extent) is None for extent in region.source.shape)
+    ]
+    if not places:
+        return block
+    reads = list(block.reads)
+    for place in places:
+        source = reads[place].source
+        whole = [tvm.ir.Range(tirx.const(0, extent.ty), extent) for extent in source.shape]
+        reads[place] = tvm.ir.TensorRegion(source, whole, reads[place].ty)
+    return s_tir.SBlock(
+        block.iter_vars,
+        reads,
+        block.writes,
+        block.name_hint,
+        block.body,
+        block.init,
+        block.alloc_buffers,
+        block.match_buffers,
+        {**block.annotations, _READS: places},
+    )
+
+
+_READS = "explicit_read_region"
+"""TVM's name for the places of those regions of a block that are as it says."""
 
 
 def with_starts(func: Any) -> Any:
