@@ -222,7 +222,9 @@ def test_what_comes_after_nowhere_is_not_asked() -> None:
     found = collage.propose(GRAPH, SPEC)
     sources = Sources([NOWHERE, Source("late", lambda kernel: 1.0, ahead=lambda kernels: None)])
 
-    assert sources(found[0]) == Infeasible("no source of costs knows its cost")
+    unknown = sources(found[0])
+    assert isinstance(unknown, Infeasible)
+    assert unknown.reason.startswith("no source of costs knows its cost; with `measured` as")
     assert not sources.looks_ahead
 
 

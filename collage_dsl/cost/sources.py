@@ -63,9 +63,9 @@ class Source:
     is_timed: bool = False
 
 
-NOWHERE = Source(
-    "nowhere", lambda kernel: Infeasible("no source of costs knows its cost"), is_timed=True
-)
+_UNKNOWN = "no source of costs knows its cost; with `measured` as the last source, it is measured"
+
+NOWHERE = Source("nowhere", lambda kernel: Infeasible(_UNKNOWN), is_timed=True)
 """The last of several sources where a kernel of unknown cost must not be used."""
 
 CostSource = CostFunction | Source | str | Path
