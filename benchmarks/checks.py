@@ -27,7 +27,7 @@ from collage_dsl.measuring.built import built
 from collage_dsl.measuring.checked import WrongResult, draws_of, largest_error, right_of
 from collage_dsl.measuring.key import kernel_key
 from collage_dsl.measuring.task import KernelTask, kernel_task
-from collage_dsl.realization.place import kernel_view, makers
+from collage_dsl.realization.kernel import kernel_view, makers
 from collage_dsl.realization.variants import unsuitable, with_variant
 from collage_dsl.resources import shipped_spec
 from collage_dsl.rules import FusionSpec

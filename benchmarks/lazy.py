@@ -33,7 +33,7 @@ from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.key import context_of, kernel_key
-from collage_dsl.realization.place import kernel_view
+from collage_dsl.realization.kernel import kernel_view
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import LowerBound, Plan, Problem, regrets, search
 from collage_dsl.search.problem import SECOND

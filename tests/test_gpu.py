@@ -14,7 +14,7 @@ from collage_dsl.backends.registry import NATIVE_GPU, installed, native_name
 from collage_dsl.graph import Toolchain
 from collage_dsl.measuring.key import context_of
 from collage_dsl.measuring.machine import is_here, this_machine
-from collage_dsl.realization.place import BACKEND
+from collage_dsl.realization.kernel import BACKEND
 
 CUDA = {"kind": "cuda", "arch": "sm_90"}
 

@@ -31,10 +31,10 @@ from collage_dsl.measuring.overheads import MeasuringError
 from collage_dsl.measuring.task import kernel_task
 from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.errors import BuildError
+from collage_dsl.realization.kernel import makers
 from collage_dsl.realization.lower import build, lower
 from collage_dsl.realization.onnx_reference import Reference
 from collage_dsl.realization.partition import realize
-from collage_dsl.realization.place import makers
 from collage_dsl.realization.variants import pinned
 from tests.faulty_backends import Faulty, Lacking, Refusing
 from tests.models import small_convolution

@@ -27,9 +27,9 @@ from collage_dsl.graph import (
 )
 from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.executable import ModelExecutable
+from collage_dsl.realization.kernel import kernel_name
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
-from collage_dsl.realization.place import kernel_name
 from collage_dsl.realization.signature import Signature
 from tests.models import small_convolution
 from tests.reference import run_onnx

@@ -187,7 +187,7 @@ class Pricing:
             return source
         try:
             from collage_dsl.measuring.kernels import supported
-            from collage_dsl.realization.place import makers
+            from collage_dsl.realization.kernel import makers
         except ModuleNotFoundError:  # Without TVM, a plan is only looked at.
             return source
         checked = supported(source.cost, self.backend_of)

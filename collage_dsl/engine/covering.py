@@ -11,7 +11,7 @@ from collage_dsl.engine.steps import refusals
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members
 from collage_dsl.language.write.printer import patterns_of
 from collage_dsl.measuring.kernels import unsupported
-from collage_dsl.realization.place import kernel_view
+from collage_dsl.realization.kernel import kernel_view
 from collage_dsl.rules import FusionSpec, Trace
 
 

@@ -34,7 +34,7 @@ from collage_dsl.graph import CandidateKernel, Form, Graph, Node
 from collage_dsl.language import to_text
 from collage_dsl.reading import cause_of, first_fault, text_of
 from collage_dsl.realization.errors import BuildError
-from collage_dsl.realization.place import makers
+from collage_dsl.realization.kernel import makers
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import Plan
 

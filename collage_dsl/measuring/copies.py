@@ -7,7 +7,7 @@ from collage_dsl.cost import Copies, Cost, CostFunction, Infeasible
 from collage_dsl.graph import CandidateKernel, places, tensors
 from collage_dsl.graph.sizes import Sizes, with_sizes
 from collage_dsl.realization.crossing import crosses
-from collage_dsl.realization.place import kernel_view
+from collage_dsl.realization.kernel import kernel_view
 
 
 @dataclass(frozen=True, slots=True)

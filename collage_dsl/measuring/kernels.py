@@ -18,7 +18,7 @@ from collage_dsl.measuring.key import kernel_key
 from collage_dsl.measuring.recorded import BestRecords
 from collage_dsl.measuring.task import KernelTask, kernel_task
 from collage_dsl.measuring.ways import Key, Wanted
-from collage_dsl.realization.place import kept_composites, kernel_view, library_of, makers
+from collage_dsl.realization.kernel import kept_composites, kernel_view, library_of, makers
 from collage_dsl.realization.variants import unsuitable, with_variant, without_variant
 
 

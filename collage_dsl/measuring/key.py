@@ -14,7 +14,7 @@ from collage_dsl.cost.measurement import CODE, TVM, WAY, Context
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Measuring, Toolchain, tensors
 from collage_dsl.graph.sizes import Sizes, names_in
 from collage_dsl.measuring.machine import METHOD, Machine, this_machine
-from collage_dsl.realization.place import kernel_identity
+from collage_dsl.realization.kernel import kernel_identity
 
 
 def kernel_key(

@@ -15,7 +15,7 @@ from collage_dsl.graph import CandidateKernel, Record, Toolchain, members, tenso
 from collage_dsl.graph.tuning import TUNED, Place
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.fused import fused_function
-from collage_dsl.realization.place import kept_composites
+from collage_dsl.realization.kernel import kept_composites
 
 
 class BestRecords:

@@ -27,8 +27,8 @@ from collage_dsl.graph.operators import FUNCTION_CALLS
 from collage_dsl.graph.sizes import Sizes, with_sizes
 from collage_dsl.measuring.process import Failed
 from collage_dsl.realization.alone import called_functions
+from collage_dsl.realization.kernel import constants_of, kernel_of, kernel_view
 from collage_dsl.realization.outline import Outlined
-from collage_dsl.realization.place import constants_of, kernel_of, kernel_view
 from collage_dsl.realization.ranges import Range, range_of
 
 FUNCTION = "collage.kernel"

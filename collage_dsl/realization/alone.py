@@ -13,7 +13,7 @@ from collage_dsl.frontend.arrays import constant
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import CandidateKernel, Toolchain, members
 from collage_dsl.graph.operators import CALL_TIR
-from collage_dsl.realization.place import marked
+from collage_dsl.realization.kernel import marked
 
 KERNEL = "kernel"
 """The name of the function of the kernel."""

@@ -8,10 +8,10 @@ from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.realization.alone import KERNEL, alone, called_functions
 from collage_dsl.realization.errors import BuildError
+from collage_dsl.realization.kernel import kernel_of
 from collage_dsl.realization.lower import fused
 from collage_dsl.realization.native import is_prim_func
 from collage_dsl.realization.outline import weights_of
-from collage_dsl.realization.place import kernel_of
 
 
 def fused_function(candidate: CandidateKernel, backend: Backend) -> Any:

@@ -16,7 +16,7 @@ from collage_dsl.frontend.attributes import plain
 from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.realization.errors import BuildError
-from collage_dsl.realization.place import OPTION_PREFIX
+from collage_dsl.realization.kernel import OPTION_PREFIX
 from collage_dsl.realization.returning import returning
 
 

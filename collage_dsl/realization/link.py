@@ -7,7 +7,8 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from collage_dsl.realization.place import BACKEND, TARGET, library_of, unique
+from collage_dsl.realization.kernel import BACKEND, TARGET, library_of
+from collage_dsl.realization.place import unique
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 

@@ -12,6 +12,7 @@ from collage_dsl.graph.target_kinds import share_device
 from collage_dsl.realization.crossing import virtual_devices
 from collage_dsl.realization.generators import with_library_code
 from collage_dsl.realization.in_place import without_copies
+from collage_dsl.realization.kernel import BACKEND, TARGET
 from collage_dsl.realization.legalize import legalized
 from collage_dsl.realization.link import linked, with_own_functions
 from collage_dsl.realization.native import (
@@ -22,7 +23,6 @@ from collage_dsl.realization.native import (
     scheduled,
     with_attribute,
 )
-from collage_dsl.realization.place import BACKEND, TARGET
 from collage_dsl.realization.plain_buffers import with_plain_buffers
 from collage_dsl.realization.planned_memory import with_planned_memory
 from collage_dsl.realization.shape_functions import with_shape_functions

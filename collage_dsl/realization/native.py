@@ -23,8 +23,8 @@ from collage_dsl.realization.defined import with_defined_casts, with_defined_int
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.in_place import JOINS, joined
 from collage_dsl.realization.index_checks import with_checks, without_marks
+from collage_dsl.realization.kernel import BACKEND, TARGET, VARIANT
 from collage_dsl.realization.link import called_functions, is_linked
-from collage_dsl.realization.place import BACKEND, TARGET, VARIANT
 from collage_dsl.realization.prepared import with_prepared
 
 

@@ -1,196 +1,34 @@
-"""Make the function of a chosen kernel, mark it for the passes that lower it, and name it."""
+"""Put the functions of chosen kernels into a module, equal ones once."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax
 
-from collage_dsl.backends.base import Backend, Placement
+from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
-from collage_dsl.backends.tvm import kernel_target
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import (
     CandidateKernel,
-    Composite,
     Extract,
     Form,
-    Graph,
-    Node,
     OpSet,
-    TensorType,
     Toolchain,
-    extract,
-    fingerprint,
-    libraries,
-    members,
     places,
     tensors,
-    union_of,
 )
-from collage_dsl.graph.tuning import RECORD
-from collage_dsl.graph.variants import DIRECT
 from collage_dsl.realization.crossing import Crossing, crossing_of, on_device
-from collage_dsl.realization.outline import Outlined, outline, weights_of
-
-OPTION_PREFIX = "collage."
-"""The prefix of function attributes that carry the options of a kernel's toolchain."""
-
-BACKEND = "collage_backend"
-"""The function attribute that names the backend of a primitive kernel."""
-
-TARGET = "target"
-"""The function attribute with the TVM target that a kernel was chosen for."""
-
-VARIANT = "collage_variant"
-"""The function attribute that names the variant of a primitive kernel."""
-
-
-def kernel_of(candidate: CandidateKernel, backend: Backend) -> Outlined:
-    """
-    The function of a kernel. The same function is measured and put into a module.
-
-    If the backend binds constants, its weights are all constants that flow in. Otherwise they are
-    only the constants that a composite binds.
-    """
-    flow, inside = dataflow_of(candidate.graph), candidate.sub_graph.inside
-    constants = bound_constants(candidate, backend)
-    return outline(flow, inside, constants, kept_composites(candidate, backend))
-
-
-def kernel_view(candidate: CandidateKernel, backend: Backend) -> Extract:
-    """The graph of the function that `kernel_of` makes, without making it."""
-    constants = bound_constants(candidate, backend)
-    return extract(candidate.graph, candidate.sub_graph.inside, constants)
-
-
-def kernel_identity(candidate: CandidateKernel, backend: Backend, view: Extract) -> str:
-    """Equal for kernels whose functions are equal, except for values of weights and devices."""
-    graph = candidate.graph
-    composites = [c.moved(graph, view.graph) for c in kept_composites(candidate, backend)]
-    return f"{fingerprint(view.graph)} {composites}"
-
-
-def bound_constants(candidate: CandidateKernel, backend: Backend) -> OpSet:
-    """The constants that go into the function of a kernel."""
-    if backend.binds_constants:
-        return constants_of(candidate.graph, candidate.sub_graph.inside)
-    inside = candidate.sub_graph.inside
-    return _constants_in(kept_composites(candidate, backend)) | _scalars(candidate.graph, inside)
-
-
-_WITH_SCALARS = frozenset(
-    (
-        *("add", "subtract", "multiply", "divide", "floor_divide", "power", "maximum", "minimum"),
-        *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
-    )
+from collage_dsl.realization.kernel import (
+    kernel_identity,
+    kernel_name,
+    kernel_of,
+    kernel_view,
+    marked,
 )
-"""
-Operators of which TVM takes a scalar constant into the code. It can then compute with the number:
-`x ** 0.75` by square roots.
-"""
-
-
-def _scalars(graph: Graph, inside: OpSet) -> OpSet:
-    """The scalar constants that operators inside may have as numbers in their code."""
-    found = 0
-    for index in members(graph.input(inside) & graph.constants):
-        type_ = graph.nodes[index].type
-        is_scalar = isinstance(type_, TensorType) and type_.shape == ()
-        users = (graph.nodes[i] for i in members(graph.users_of[index] & inside))
-        if is_scalar and all(_has_number(graph, user, index) for user in users):
-            found |= 1 << index
-    return found if all(graph.nodes[i].value is not None for i in members(found)) else 0
-
-
-def _has_number(graph: Graph, user: Node, constant: int) -> bool:
-    """Whether `constant` is an operand of `user`, and the other one is computed."""
-    others = [index for index in user.inputs if index != constant]
-    is_other_known = any(graph.constants >> index & 1 for index in others)
-    if user.op not in _WITH_SCALARS or len(others) != 1 or is_other_known:
-        return False
-    return not _stays_a_tensor(user, graph.nodes[constant])
-
-
-def _stays_a_tensor(user: Node, number: Node) -> bool:
-    """Whether `checked_operators` takes no number for an integer operand of `user`."""
-    if not isinstance(number.type, TensorType) or "int" not in str(number.type.dtype):
-        return False
-    is_quotient = user.op in ("divide", "floor_divide")
-    return user.op == "power" or (is_quotient and not np.asarray(number.value).any())
-
-
-def kept_composites(candidate: CandidateKernel, backend: Backend) -> tuple[Composite, ...]:
-    """
-    The composites that become inner functions: all composites of a library's kernel; in a
-    primitive kernel, those of a library that the target links to.
-    """
-    composites = candidate.sub_graph.composites
-    if backend.placement is Placement.CODEGEN:
-        return composites
-    linked = libraries(candidate.toolchain)
-    return tuple(each for each in composites if library_of(each.label) in linked)
-
-
-def library_of(label: str) -> str:
-    """The library that runs a composite, by its label: `onednn` for `onednn.conv`."""
-    return label.partition(".")[0]
-
-
-def makers(candidate: CandidateKernel, backend_of: BackendOf) -> tuple[Backend, ...]:
-    """
-    The backends that make the code of a kernel: that of its toolchain, then those of the libraries
-    that a primitive kernel is linked to. Raises the same errors as `backend_of`.
-    """
-    backend = backend_of(candidate.toolchain)
-    if backend.placement is Placement.CODEGEN:
-        return (backend,)
-    labels = (each.label for each in kept_composites(candidate, backend))
-    names = sorted({library_of(label) for label in labels})
-    return backend, *(backend_of(Toolchain(name, compiler=name)) for name in names)
-
-
-def constants_of(graph: Graph, inside: OpSet) -> OpSet:
-    """The constants that flow into the nodes `inside`, directly or in tuples."""
-    flows_in = graph.input(inside)
-    in_tuples = union_of(graph.inputs_of[i] for i in members(flows_in & graph.tuples))
-    return (flows_in | in_tuples) & graph.constants
-
-
-def _constants_in(composites: tuple[Composite, ...]) -> OpSet:
-    found = 0
-    for composite in composites:
-        found |= composite.constants | _constants_in(composite.parts)
-    return found
-
-
-def kernel_name(kernel: CandidateKernel) -> str:
-    """A readable start of the name of a kernel's function: `tvm_conv2d_add_relu`."""
-    ops = [op.split(".")[-1] for op in kernel.graph.operators(kernel.sub_graph.inside)]
-    shown = ops if len(ops) <= 4 else [*ops[:2], f"{len(ops)}_operators"]
-    variant = kernel.toolchain.variant
-    named = [variant] if variant not in ("", DIRECT) else []
-    return re.sub(r"\W", "_", "_".join([kernel.target, *named, *shown]))
-
-
-def marked(function: Any, name: str, toolchain: Toolchain, backend: Backend) -> Any:
-    """`function` with the attributes that tell later passes which backend makes its code."""
-    attrs: dict[str, Any] = {TARGET: kernel_target(toolchain)}
-    match backend.placement:
-        case Placement.PRIMITIVE:
-            attrs |= {"Primitive": True, BACKEND: backend.name}
-            if toolchain.variant:
-                attrs[VARIANT] = toolchain.variant
-            if toolchain.record:
-                attrs[RECORD] = toolchain.record.text()
-        case Placement.CODEGEN:
-            options = {OPTION_PREFIX + key: value for key, value in toolchain.options.items()}
-            attrs |= {"Codegen": backend.name, "global_symbol": name, **options}
-    return function.with_attrs(attrs)
+from collage_dsl.realization.outline import Outlined, weights_of
 
 
 @dataclass(frozen=True, slots=True)

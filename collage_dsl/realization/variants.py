@@ -9,7 +9,7 @@ from collage_dsl.graph import CandidateKernel, Extract, Form, Graph, members
 from collage_dsl.graph.tuning import TUNED
 from collage_dsl.graph.variants import DIRECT
 from collage_dsl.realization.errors import BuildError
-from collage_dsl.realization.place import kept_composites, kernel_view
+from collage_dsl.realization.kernel import kept_composites, kernel_view
 
 _VIEWS = ("reshape", "squeeze", "expand_dims", "flatten")
 """Operators whose results TVM makes as views of their operands."""

@@ -17,9 +17,9 @@ from collage_dsl.graph import Form, Graph, OpSet, TensorType, extract, is_fast_m
 from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.sizes import may_be
 from collage_dsl.realization.difference import compared, is_exact, masked, unchanged
+from collage_dsl.realization.kernel import constants_of
 from collage_dsl.realization.onnx_reference import Reference
 from collage_dsl.realization.partition import KernelCall
-from collage_dsl.realization.place import constants_of
 
 _Found = tuple[Reference, tuple[int, ...], tuple[int, ...]]
 """What computes a kernel, the nodes that it takes, and those that it gives."""
