@@ -101,3 +101,24 @@ def test_random_inputs_have_one_size(folder: Path, monkeypatch: pytest.MonkeyPat
 
     assert done.code == 2
     assert "--sizes n=1,2: random inputs have one size " in done.err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *(["--strategy", "beam"], ["--costs", "measured"], ["--scheduler", "h:1"]),
+        *(["--tuning-budget", "5"], ["--plans", "2"], ["--refine", "evolutionary"]),
+        ["--tracker", "h:1", "--key", "k"],
+    ],
+    ids=lambda option: option[0],
+)
+def test_options_that_choose_kernels_are_refused_beside_a_lock(
+    option: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    frozen = ("compile", "model.onnx", "-t", "native", "--frozen", "model.lock", "-o", "b")
+
+    done = said(*frozen, *option)
+
+    assert done.code == 2
+    assert f"--frozen and {option[0]} cannot be used together" in done.err

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import inf
 from pathlib import Path
 
@@ -166,12 +166,28 @@ def compile_to(request: Request, folder: Path | None, output_format: str) -> Non
     answer(compiled.report, compile_text(compiled.report) + written, output_format)
 
 
+_FOR_CHOOSING = (
+    *("strategy", "costs", "tracker", "key", "scheduler", "tuning_budget", "plans"),
+    *("refine", "budget", "refine_state"),
+)
+"""The options that say how kernels are chosen, measured and raced."""
+
+
+def _check_frozen(request: Request) -> None:
+    """Raise `CommandError` where an option is given that has no effect with `--frozen`."""
+    for option in fields(request):
+        if option.name in _FOR_CHOOSING and getattr(request, option.name) != option.default:
+            name = option.name.replace("_", "-")
+            raise CommandError(
+                f"--frozen and --{name} cannot be used together: with --frozen, nothing is chosen, "
+                "measured or raced"
+            )
+
+
 def compiled_model(request: Request) -> Compiled:
     """Compile the model of `request`, with progress on stderr."""
-    if request.refine and request.frozen:
-        raise CommandError("--frozen and --refine cannot be used together: nothing is raced")
-    if request.costs and request.frozen:
-        raise CommandError("--frozen and --costs cannot be used together: nothing is measured")
+    if request.frozen:
+        _check_frozen(request)
     specs = targets_of(request)
     check_costs(request.costs, request.store)
     inputs = read_arrays(request.inputs) if request.inputs else None
