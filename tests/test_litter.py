@@ -124,17 +124,16 @@ def test_nothing_is_lost_or_left_by_a_few_runs_that_were_killed_or_interrupted(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("batch", range(10))
 def test_nothing_is_lost_or_left_by_many_runs_that_were_killed_or_interrupted(
-    sandbox: Sandbox, seconds: dict[tuple[str, ...], float]
+    sandbox: Sandbox, seconds: dict[tuple[str, ...], float], batch: int
 ) -> None:
-    for round_ in range(50):
-        if round_ % 5 == 0:  # so that compilers run too
-            shutil.rmtree(sandbox.folder / "cache")
-            (sandbox.folder / "cache").mkdir()
-            kill(sandbox, COMPILE_STORED, round_ / 5)
-            sandbox.run(*COMPILE_STORED)
-            sandbox.run(*PLAN)
-        soak(sandbox, seconds, kills=10, interrupts=1, seed=round_)
+    shutil.rmtree(sandbox.folder / "cache")  # so that compilers run too
+    (sandbox.folder / "cache").mkdir()
+    kill(sandbox, COMPILE_STORED, batch)
+    sandbox.run(*COMPILE_STORED)
+    sandbox.run(*PLAN)
+    soak(sandbox, seconds, kills=50, interrupts=5, seed=batch)
 
 
 # ---- A full disk ----
