@@ -40,8 +40,10 @@ def cause_of(error: Exception) -> str:
             return "there is no such file"
         case IsADirectoryError():
             return "it is a folder"
+        case OSError(errno=int(number), strerror=str(said)) if said == os.strerror(number):
+            return said.lower()
         case OSError():
-            return (error.strerror or str(error) or type(error).__name__).lower()
+            return error.strerror or str(error) or type(error).__name__
     return str(error)
 
 

@@ -196,7 +196,6 @@ def test_what_is_no_source_ends_with_one_message(folder: Path) -> None:
         ("compile", "--costs", "recorded", "-o", "out"),
         ("tune", "--costs", "recorded", "--costs", "analytic"),
         ("coverage", "--costs", "recorded"),
-        ("coverage",),
     ],
 )
 def test_recorded_costs_of_a_store_that_does_not_exist_are_refused(

@@ -173,11 +173,11 @@ def kernel_of(target: str, lock: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             lambda lock: lock["plans"][0]["kernels"][0].update(nodes=["nobody"]),
-            "a kernel of the lock has the node `nobody`, which the model does not have: the lock",
+            "a kernel has the node `nobody`, which the model does not have: the lock was changed",
         ),
         (
             lambda lock: lock["plans"][0]["kernels"][0].update(target="nobody"),
-            "the lock has a kernel of `nobody`, which is no target: the lock was changed; freeze",
+            "a kernel is of `nobody`, which is no target: the lock was changed; freeze",
         ),
         (
             lambda lock: kernel_of("tvm", lock).update(variants=["none"]),

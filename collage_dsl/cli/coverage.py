@@ -10,7 +10,7 @@ from collage_dsl.cli.cost_store import check_costs
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.graphs import load_graph
 from collage_dsl.cli.targets import load_targets
-from collage_dsl.cost.sources import MEASURED, RECORDED
+from collage_dsl.cost.sources import MEASURED
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.covering import Coverage, coverage
 from collage_dsl.engine.known_time import (
@@ -54,8 +54,7 @@ class Costs:
         """Raise what is wrong with the sources."""
         if MEASURED in self.given:
             raise CommandError("coverage measures nothing: give `recorded` in place of `measured`")
-        recorded = () if self.store is None else (RECORDED,)
-        check_costs(self.given or recorded, self.store)
+        check_costs(self.given, self.store)
 
 
 def show_coverage(

@@ -22,11 +22,11 @@ from collage_dsl.backends.tvm import Tvm, machine_target
 from collage_dsl.cost.strict import Strict
 from collage_dsl.engine.costs import Priced
 from collage_dsl.engine.locked import (
-    ChangedLockError,
     LockedCost,
     LockedKernel,
     LockedPlan,
     LockError,
+    changed,
 )
 from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.steps import is_of_all_targets
@@ -149,7 +149,7 @@ class Lock(Strict):
         self._check_targets(specs)
         for each in self.plans:
             if not is_of_all_targets(each.chosen) and each.chosen not in self.targets:
-                raise ChangedLockError(f"the lock has a plan `{each.chosen}` of no target")
+                raise changed(f"the lock has a plan `{each.chosen}` of no target")
         if self.model != model_hash(parts[0].graph):
             raise LockError(
                 "the model, or a shape that is given for an input, is not as it was when the model "
@@ -181,7 +181,7 @@ def _check_made(what: str, undo: str, locked: Mapping[str, str], found: Mapping[
             raise LockError(f"{said}: {undo}, or freeze the model anew")
     if locked.keys() != found.keys():
         said = f"the lock has the {what}s of {', '.join(locked)}"
-        raise ChangedLockError(f"{said}, and its kernels are made by {', '.join(found)}")
+        raise changed(f"{said}, and its kernels are made by {', '.join(found)}")
 
 
 def _difference(was: str, is_: str) -> str:

@@ -27,11 +27,9 @@ class LockError(Exception):
     """A lock is not for this model, these targets or this machine, or is no lock."""
 
 
-class ChangedLockError(LockError):
-    """The parts of a lock do not fit together, which they do when it is written."""
-
-    def __init__(self, fault: str) -> None:
-        super().__init__(f"{fault}: the lock was changed; freeze the model anew")
+def changed(fault: str) -> LockError:
+    """The error where the parts of a lock do not fit together, as they do when it is written."""
+    return LockError(f"{fault}: the lock was changed; freeze the model anew")
 
 
 class LockedComposite(Strict):
@@ -91,8 +89,12 @@ class LockedKernel(Strict):
         )
 
     def kernel(self, graph: Graph, targets: Mapping[str, Toolchain]) -> PlannedKernel:
+        """
+        The kernel in `graph`. Raises LookupError for a node or a target that there is not, and
+        ValueError for a record of tuning that is none.
+        """
         if self.target not in targets:
-            raise ChangedLockError(f"the lock has a kernel of `{self.target}`, which is no target")
+            raise LookupError(f"a kernel is of `{self.target}`, which is no target")
         try:
             sub_graph = SubGraph(
                 graph.set_of(*self.nodes),
@@ -100,8 +102,8 @@ class LockedKernel(Strict):
                 tuple(each.composite(graph) for each in self.composites),
             )
         except KeyError as error:
-            said = f"a kernel of the lock has the node `{error.args[0]}`"
-            raise ChangedLockError(f"{said}, which the model does not have") from error
+            said = f"a kernel has the node `{error.args[0]}`, which the model does not have"
+            raise LookupError(said) from error
         toolchain = targets[self.target].only_by(frozenset(self.variants) or None)
         if self.record:
             toolchain = replace(toolchain, record=Record.of_text(self.record))
@@ -155,29 +157,27 @@ class LockedPlan(Strict):
     costs: list[LockedCost] = Field(default_factory=list)
 
     def plan(self, graph: Graph, targets: Mapping[str, Toolchain], home: Toolchain) -> Plan:
-        """This plan of `graph`, which is checked. Raises `ChangedLockError` if it cannot be one."""
+        """This plan of `graph`, which is checked. Raises `LockError` if it cannot be one."""
         try:
             kernels = [each.kernel(graph, targets) for each in self.kernels]
-        except ValueError as error:
-            raise ChangedLockError(f"a kernel of the lock is wrong: {error}") from error
+        except (LookupError, ValueError) as error:
+            raise changed(f"a kernel of the lock is wrong: {error}") from error
         covered = 0
         for kernel in kernels:
             inside = kernel.candidate.sub_graph.inside
             if other := graph.names(inside & ~graph.computed):
-                raise ChangedLockError(
-                    f"a kernel of the lock has the node `{min(other)}`, which is no call"
-                )
+                raise changed(f"a kernel of the lock has the node `{min(other)}`, which is no call")
             if twice := graph.names(covered & inside):
-                raise ChangedLockError(f"two kernels of the lock have the node `{min(twice)}`")
+                raise changed(f"two kernels of the lock have the node `{min(twice)}`")
             covered |= inside
         if missing := graph.names(graph.calls & ~covered):
-            raise ChangedLockError(f"no kernel of the lock has the node `{min(missing)}`")
+            raise changed(f"no kernel of the lock has the node `{min(missing)}`")
         by_candidate = {kernel.candidate: kernel for kernel in kernels}
         try:
             ordered = in_execution_order(graph, list(by_candidate))
         except CyclicPlanError as error:
             fault = f"the kernels of the lock wait for each other: {error}"
-            raise ChangedLockError(fault) from error
+            raise changed(fault) from error
         kept = tuple(by_candidate[candidate] for candidate in ordered)
         return Plan(graph, kept, home=home if self.is_copying else None)
 
