@@ -38,6 +38,7 @@ GOALS: dict[str, float | None] = {
     "softmax": None,
     "layer norm": None,
     "gelu": None,
+    "function": None,
 }
 """
 Each kind of kernel, with the largest ratio it should have to the better of onnxruntime and
@@ -303,6 +304,9 @@ def of_tokens() -> Iterator[Case]:
         yield softmax(tokens)
         yield layer_norm(tokens, 768)
         yield gelu(tokens, 3072)
+    for kind in ("Tanh", "Sigmoid", "Exp", "Erf"):
+        yield function(kind)
+    yield function("Gelu", approximate="tanh")
 
 
 def fully_connected(taken: int, made: int) -> Case:
@@ -350,3 +354,13 @@ def gelu(tokens: int, width: int) -> Case:
         return net.node("Gelu", net.input(1, tokens, width))
 
     return Case("gelu", f"gelu {tokens}x{width}", write)
+
+
+def function(kind: str, **attributes: str) -> Case:
+    """A function of each element, for 128 tokens."""
+
+    def write(net: Layers) -> str:
+        return net.node(kind, net.input(1, 128, 3072), **attributes)
+
+    said = " by ".join((kind.lower(), *attributes.values()))
+    return Case("function", f"{said} 128x3072", write)
