@@ -11,11 +11,10 @@ demo: $(INSTALLED)
 	$(BIN)/collage demo
 
 # Twice as many processes as processors, because tests wait for processes of their own; but at most
-# four, since each loads TVM. The tests of a file share fixtures. The files come in the order of their
-# names: xdist would run those with the fewest tests last, in which most tests wait.
+# four, since each loads TVM. The tests of a file share fixtures.
 WORKERS := $(shell echo $$(($$(nproc) < 2 ? 2 : 4)))
 test: $(INSTALLED) lint
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 test-slow: $(INSTALLED)
 	$(BIN)/pytest -m "slow and not properties and not fuzz"
