@@ -97,18 +97,20 @@ class Priced:
                 yield self.kernel_of[each]
 
 
-def priced(name: str, specs: Sequence[FusionSpec], cost: MeasuredCost) -> Priced:
+def priced(
+    name: str, specs: Sequence[FusionSpec], backend_of: BackendOf, cost: MeasuredCost
+) -> Priced:
     """All candidates of a model, every cost measured or looked up."""
     graph = from_onnx(light_model(name))
     found = collage.propose(graph, *specs)
-    kernel_of = {each: kernel(each, cost.backend_of) for each in found}
+    kernel_of = {each: kernel(each, backend_of) for each in found}
     return Priced(graph, kernel_of, {kernel_of[each]: cost(each) for each in found})
 
 
 def kernel(candidate: CandidateKernel, backend_of: BackendOf) -> Kernel:
     backend = backend_of(candidate.toolchain)
     key = kernel_key(candidate, backend, kernel_view(candidate, backend))
-    return key, context_of(candidate.toolchain, backend)
+    return key, context_of(candidate.toolchain, backend).key
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +165,11 @@ def main() -> None:
     print("|---|" + "---:|" * (len(HEAD) - 1))
     rows = []
     specs = load_targets(TARGETS, num_cores=1)
-    with CostStore(asked.store) as store, MeasuredCost(backends_of(specs), store) as cost:
+    backend_of = backends_of(specs)
+    with CostStore(asked.store) as store, MeasuredCost(backend_of, store) as cost:
         least = lower_bound(cost)
         for name in asked.names:
-            found = priced(name, specs, cost)
+            found = priced(name, specs, backend_of, cost)
             bound = least if asked.part is None else found.part_of_cost(asked.part)
             rows.append(Row.of(found, bound))
             rows[-1].show(name)
