@@ -200,3 +200,13 @@ def test_onnxruntime_has_no_other_convolution_of_integers() -> None:
 
     with pytest.raises(Unsupported, match="there is no Conv of int32"):
         to_onnx(graph)
+
+
+@pytest.mark.parametrize("opset", [10, 11])
+def test_a_product_without_an_addend_is_a_usual_one(opset: int) -> None:
+    made = model(f"{M}QGemm (a, s, z, k, t, e)", opset)
+    found = collage.compile(made, ["native"], cost=lambda _: 1e-5, race_seconds=0.01)
+    inputs = drawn(made)
+
+    [theirs] = run_onnx(made, inputs).values()
+    assert_in_steps(found.run(inputs)["r"], theirs)

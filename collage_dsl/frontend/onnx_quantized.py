@@ -40,7 +40,10 @@ def _gemm(parts: Parts) -> Nodes | None:
     if x is None or weight is None:
         return None
     attrs = {**parts.attrs, "beta": parts.attrs.get("alpha", 1.0)}
-    made = parts.emit("Gemm", x, weight, *_bias(parts, 6), **attrs)
+    bias = _bias(parts, 6)
+    if not bias and parts.values.opset < 11:  # before, a `Gemm` had to have an addend
+        bias = [parts.constant(0, "float32")]
+    made = parts.emit("Gemm", x, weight, *bias, **attrs)
     return _quantized(parts, made, 7) if parts.operand(7) else parts.result(made)
 
 
