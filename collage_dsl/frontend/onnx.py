@@ -116,10 +116,11 @@ def _imported(
         graph = importer.run()
         graph.onnx = origins(model, graph)
         requirements = requirements_of(graph)
-        needed = least_sizes(requirements)
-        if importer.arithmetic.is_doubtful and needed != least and _includes(needed, least):
-            least = needed
-            continue
+        if importer.arithmetic.is_doubtful:
+            needed = least_sizes(requirements)
+            if needed != least and _includes(needed, least):
+                least = needed
+                continue
         known = known_sizes(requirements)
         types = input_types(model.graph, shapes)
         found = {
