@@ -8,12 +8,14 @@ stored, which takes a while the first time.
 
 Many candidates of the shipped targets native and onnxruntime are the same kernel. `priced` counts
 the kernels whose cost `dijkstra` asked for without lower bounds, `with bounds` those with the
-lower bounds of `collage plan`. `--part 0.5` uses half of each real cost as its bound instead, to
-see what better bounds would give. `needed` counts the kernels that every search with these bounds
-must price: if such a kernel cost only its bound, a plan with it would be cheaper than any other.
-`below` counts the kernels that cost less than their bound; there should be none. The last two
-columns are the cost of the plan of `dijkstra` with bounds, and of the plan of `milp` with every
-kernel priced. The last row counts the kernels of all models; models share some kernels.
+lower bounds of `collage plan --prove`, and `predicted` those with the predictions of `collage plan`
+too. `fewer` says how many fewer these are than all kernels. `--part 0.5` uses half of each real
+cost as its bound instead, to see what better bounds would give. `needed` counts the kernels that
+every search with these bounds must price: if such a kernel cost only its bound, a plan with it
+would be cheaper than any other. `below` counts the kernels that cost less than their bound; there
+should be none. The last two columns are the cost of the plan of `dijkstra` with predictions, and of
+the plan of `milp` with every kernel priced. The last row counts the kernels of all models; models
+share some kernels.
 """
 
 import argparse
@@ -40,8 +42,8 @@ from collage_dsl.search.problem import SECOND
 
 TARGETS = ("native", "onnxruntime")
 HEAD = (
-    *("model", "candidates", "kernels", "priced", "with bounds", "fewer", "needed", "below"),
-    *("plan", "all"),
+    *("model", "candidates", "kernels", "priced", "with bounds", "predicted", "fewer"),
+    *("needed", "below", "plan", "all"),
 )
 
 Kernel = tuple[str, str]
@@ -59,12 +61,12 @@ class Priced:
     def cost(self, candidate: CandidateKernel) -> Cost:
         return self.cost_of[self.kernel_of[candidate]]
 
-    def problem(self, bound: LowerBound | None = None) -> Problem:
-        return Problem(self.graph, self.kernel_of, self.cost, lower_bound=bound)
+    def problem(self, bound: LowerBound | None = None, *, predicts: bool = False) -> Problem:
+        return Problem(self.graph, self.kernel_of, self.cost, lower_bound=bound, predicts=predicts)
 
-    def by_dijkstra(self, bound: LowerBound | None) -> tuple[Plan, int]:
+    def by_dijkstra(self, bound: LowerBound | None, *, predicts: bool = False) -> tuple[Plan, int]:
         """The plan, and how many kernels were priced for it."""
-        problem = self.problem(bound)
+        problem = self.problem(bound, predicts=predicts)
         plan = search(problem, "dijkstra")
         asked = {kernel for each, kernel in self.kernel_of.items() if problem.is_asked(each)}
         return plan, len(asked)
@@ -121,6 +123,7 @@ class Row:
     kernels: int
     unaided: int
     asked: int
+    predicted: int
     needed: int
     below: int
     plan: float
@@ -129,13 +132,15 @@ class Row:
     @classmethod
     def of(cls, found: Priced, bound: LowerBound) -> "Row":
         _, unaided = found.by_dijkstra(None)
-        plan, asked = found.by_dijkstra(bound)
+        exact, asked = found.by_dijkstra(bound)
+        plan, predicted = found.by_dijkstra(bound, predicts=True)
         return cls(
             candidates=len(found.kernel_of),
             kernels=len(found.cost_of),
             unaided=unaided,
             asked=asked,
-            needed=found.needed(plan, bound),
+            predicted=predicted,
+            needed=found.needed(exact, bound),
             below=found.below(bound),
             plan=plan.cost,
             every=search(found.problem(), "milp").cost,
@@ -147,8 +152,8 @@ class Row:
 
     def show(self, name: str) -> None:
         cells = (
-            *map(str, (self.candidates, self.kernels, self.unaided, self.asked)),
-            f"{1 - self.asked / self.kernels:.1%}",
+            *map(str, (self.candidates, self.kernels, self.unaided, self.asked, self.predicted)),
+            f"{1 - self.predicted / self.kernels:.1%}",
             *map(str, (self.needed, self.below)),
             *(f"{seconds * 1e3:.6f} ms" for seconds in (self.plan, self.every)),
         )

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collage_dsl.cost import Cost, Infeasible
-from collage_dsl.engine.steps import choose, propose
+from collage_dsl.engine.predicates import lookup
+from collage_dsl.engine.steps import MIXED, choose, propose, searched
 from collage_dsl.graph import CandidateKernel, Graph, Kind, SubGraph, members, opset
 from collage_dsl.language import parse_graph
 from collage_dsl.rules import (
@@ -223,6 +224,41 @@ def test_a_target_or_a_rule_more_never_makes_the_plan_dearer(
 
     for larger in ([native, library], [more], [wider]):
         assert choose(graph, propose(graph, *larger), cost=cost).cost <= alone
+
+
+@cases(40)
+@given(
+    graph=GRAPHS,
+    given_specs=specs(UNORDERED + ORDERED),
+    cost=COSTS,
+    part=st.sampled_from([0.001, 0.3, 0.9]),
+    merges=st.booleans(),
+)
+def test_with_predictions_the_plan_over_all_targets_is_never_dearer_than_one_of_a_target(
+    graph: Graph,
+    given_specs: tuple[FusionSpec, FusionSpec],
+    cost: Costs,
+    part: float,
+    merges: bool,
+) -> None:
+    native, library = given_specs
+
+    def bound(kernel: CandidateKernel) -> float:
+        seconds = cost(kernel)
+        return 0.0 if isinstance(seconds, Infeasible) else part * seconds
+
+    plans = searched(
+        graph,
+        [native, replace(library, coalesce=merges)],
+        cost,
+        lookup(),
+        lower_bound=bound,
+        predicts=True,
+    ).plans
+
+    mixed = plans.pop(MIXED)
+    assert isinstance(mixed, Plan)
+    assert all(mixed.cost <= each.cost for each in plans.values() if isinstance(each, Plan))
 
 
 @cases(40)

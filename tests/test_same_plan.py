@@ -105,6 +105,24 @@ def test_recorded_costs_give_the_plan_that_was_measured(
 
 
 @pytest.mark.engine
+def test_a_plan_is_proven_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(random.Random(3), 0.04, 0.05)
+    monkeypatch.setattr(Workers, "run", lambda _, jobs: answer_jobs(jobs, machine))
+    monkeypatch.chdir(tmp_path)
+    onnx.save(parse_model(MODEL), "model.onnx")
+
+    def said(store: str, *arguments: str) -> str:
+        common = ("plan", "model.onnx", "-t", "native", "-t", "onnxruntime", "--store", store)
+        return " ".join(CliRunner().invoke(app, [*common, *arguments]).stdout.split())
+
+    unless = "unless a kernel without a price costs less than 80% of what is predicted"
+    assert f"no plan is cheaper, {unless}" in said("one.sqlite")
+    assert "no plan is cheaper " in said("two.sqlite", "--prove")
+
+
+@pytest.mark.engine
 @pytest.mark.parametrize("seed", [0, 2, 27, 54])  # of the first 120, those for which it did not
 def test_recorded_costs_give_a_pass_the_kernels_that_were_measured(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -415,16 +415,16 @@ def test_with_bounds_the_kernel_that_tells_the_most_is_priced_first(
         assert asked == ["ab", "c", "a"]
 
 
-def test_kernels_of_a_kind_that_cost_far_more_than_their_bounds_are_priced_first() -> None:
-    edges = {"p": ["x"], "q": ["p"], "a": ["q"], "b": ["a"], "c": ["b"]}
-    graph = graph_of(edges, ["c"], p=Kind.ANCHOR, a=Kind.ANCHOR)
-    least = {"p": 1.0, "q": 1.0, "a": 2.0, "b": 3.0, "c": 2.5, "abc": 8.0}
-    costs = {"p": 10.0, "q": 1.0, "a": 20.0, "b": 3.0, "c": 2.5, "abc": 8.0}
+def test_kernels_of_which_the_same_calls_cost_far_more_than_their_bounds_are_priced_first() -> None:
+    edges = {"p": ["x", "w"], "q": ["p"], "a": ["q", "w"], "b": ["a"], "c": ["b"]}
+    graph = graph_of(edges, ["c"])
+    least = {"p": 3.0, "q": 1.0, "a": 2.0, "b": 2.5, "c": 2.4, "abc": 8.0}
+    costs = {"p": 30.0, "q": 1.0, "a": 20.0, "b": 2.5, "c": 2.4, "abc": 8.0}
 
     plan, asked = bounded([candidate(graph, *names) for names in least], costs, least)
 
-    assert plan.cost == 19.0
-    assert asked == ["b", "p", "q", "a", "abc"], "at the least c costs more than a"
+    assert plan.cost == 39.0
+    assert asked == ["p", "b", "q", "a", "abc"], "at the least c costs more than a, which is like p"
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 5, 1000])

@@ -51,6 +51,7 @@ class Request:
     timeout: float = 60
     allow_extern: bool = False
     strategy: Strategy = "auto"
+    prove: bool = False
     inputs: Path | None = None
     max_candidates: int | None = None
     sizes: tuple[str, ...] = ()
@@ -125,6 +126,7 @@ def _chosen(
             pricing.lower_bound(cost),
             reporter,
             ahead=cost.ahead if cost.looks_ahead else None,
+            predicts=not request.prove,
         ).plans
 
     plans = without_ties(plans_by_name, lambda plans: plans[MIXED], costs, pricing.settling(cost))
@@ -167,7 +169,7 @@ def compile_to(request: Request, folder: Path | None, output_format: str) -> Non
 
 
 _FOR_CHOOSING = (
-    *("strategy", "costs", "tracker", "key", "scheduler", "tuning_budget", "plans"),
+    *("strategy", "prove", "costs", "tracker", "key", "scheduler", "tuning_budget", "plans"),
     *("refine", "budget", "refine_state"),
 )
 """The options that say how kernels are chosen, measured and raced."""
@@ -204,6 +206,7 @@ def compiled_model(request: Request) -> Compiled:
             memory=request.memory_bytes,
             allow_extern=request.allow_extern,
             strategy=request.strategy,
+            prove=request.prove,
             cost=only(request.costs) if request.costs else None,
             plans=request.plans,
             refine=request.refine,

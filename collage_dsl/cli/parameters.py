@@ -279,6 +279,12 @@ strategy = click.option(
     help="How to search for the cheapest plan: auto, dijkstra, milp, beam, exhaustive, or the name "
     "of a strategy of an installed package: docs/search.md.",
 )
+prove = click.option(
+    "--prove",
+    is_flag=True,
+    help="Measure all kernels that can make a plan cheaper. Without this, those that will probably "
+    "not, judged by the kernels that were measured, are not measured: docs/search.md.",
+)
 
 max_candidates = click.option(
     "--max-candidates",
@@ -332,6 +338,7 @@ def compiles(command: _Command) -> _Command:
         tracker,
         allow_extern,
         max_candidates,
+        prove,
         strategy,
         timeout,
         memory,

@@ -37,6 +37,7 @@ def show_tuned(request: Request, at: str | None, trials: int | None, output_form
             elsewhere=Elsewhere(request.tracker, request.key, request.scheduler),
             allow_extern=request.allow_extern,
             strategy=request.strategy,
+            prove=request.prove,
             watch=now.watch,
             reporter=now,
         )

@@ -129,6 +129,7 @@ def compile_model(
     race_seconds: float = 2,
     allow_extern: bool = False,
     strategy: Strategy = "auto",
+    prove: bool = False,
     plans: int = 3,
     refine: Method | None = None,
     budget: float | str = 600,
@@ -157,7 +158,9 @@ def compile_model(
     memory of the machine, if nothing is said) is not used.
     `backends` come before those that are installed: they make kernels, and say what they support.
     `allow_extern` lets predicates of the specs run host code. `strategy` is
-    how plans are searched for. The sources `cost` are asked in turn what a kernel costs; what
+    how plans are searched for. Kernels that will probably make no plan cheaper, judged by those
+    that were measured, are not measured, unless the search shall `prove` that no plan is cheaper.
+    The sources `cost` are asked in turn what a kernel costs; what
     none of them knows is measured. Values are on the device of the first spec's target; kernels
     on others need `copies`, what it costs to copy a tensor between two devices.
 
@@ -215,6 +218,7 @@ def compile_model(
         memory=None if memory is None else int(memory),
         allow_extern=allow_extern,
         strategy=strategy,
+        prove=prove,
         watch=watch,
         reporter=reporter,
         tuning=TuningOptions(records, budget=tuning_budget, watch=tried),

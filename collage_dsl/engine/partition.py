@@ -70,6 +70,7 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
     copies: Copies | None = None,
     backends: Sequence[Backend] = (),
     allow_extern: bool = False,
+    prove: bool = False,
 ) -> Any:
     """
     A pass that puts the kernels chosen for `targets` into every dataflow block of a module.
@@ -88,6 +89,9 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
     Targets on other devices may run it where `copies` say what it costs to copy a tensor between
     two devices.
 
+    Kernels that will probably not be chosen, judged by those that were measured, are not measured,
+    unless the search shall `prove` that no choice is cheaper.
+
     Kernels for which `records` have a schedule that tuning found may use it. This is a file, by
     default that beside `store`. The pass itself tunes nothing.
     """
@@ -98,7 +102,7 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
         check_names(specs)
         if cost is None:
             backends_of(specs, backends)
-        return _Steps(given, tuple(backends), allow_extern, copies, sizes or {})
+        return _Steps(given, tuple(backends), allow_extern, copies, sizes or {}, prove)
 
     fixed = None if targets is None else steps_for(targets)
     if cost is not None:
@@ -143,12 +147,14 @@ class _Steps:
         allow_extern: bool,
         copies: Copies | None,
         sizes: Sizes,
+        prove: bool,
     ) -> None:
         self.specs: list[FusionSpec] = [each.spec for each in given]
         self.given = given
         self.backends = backends
         self.copies = copies
         self.sizes = sizes
+        self.prove = prove
         self.backend_of = known(backends)
         self.lookup: Lookup = predicates.lookup(allow_extern=allow_extern, backends=backends)
 
@@ -196,7 +202,9 @@ class _Steps:
         def searched() -> Plan:
             costs.clear()
             bound = pricing.lower_bound(asked)
-            space = regions(graph, found, recorded, self.specs, bound, asked.ahead)
+            space = regions(
+                graph, found, recorded, self.specs, bound, asked.ahead, predicts=not self.prove
+            )
             return space.plan(solve=as_far_as_possible)
 
         plan = without_ties(searched, lambda plan: plan, costs, pricing.settling(asked))

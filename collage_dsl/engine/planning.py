@@ -78,6 +78,8 @@ class Planner:
     watch: Callable[[str, Counts], None]
     reporter: Reporter
     tuning: TuningOptions = field(default_factory=TuningOptions)
+    prove: bool = False
+    """Whether a search may not go by predicted costs."""
     count: int = 1
     """How many plans over all targets are wanted."""
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
@@ -173,6 +175,7 @@ class Planner:
                     DefaultDevice(home.kind, copies is not None),
                     price.ahead,
                     self.count,
+                    predicts=not self.prove,
                 )
 
             settle = pricing.settling(price)

@@ -131,13 +131,16 @@ def choose(
     merge: Sequence[FusionSpec] = (),
     strategy: Strategy = "auto",
     lower_bound: LowerBound | None = None,
+    predicts: bool = False,
     ahead: Ahead | None = None,
     reporter: Reporter = NO_REPORTER,
 ) -> Plan:
     """
     A cheapest plan of the candidates `found`, by `strategy` (docs/search.md). Raises
     `NoPlanError`. `cost` gives seconds or `Infeasible`. A candidate that costs less than its
-    `lower_bound` may be overlooked.
+    `lower_bound` may be overlooked. A search with a `lower_bound` that also `predicts` costs from
+    those that are known asks for fewer; then a candidate may be overlooked too if it costs less
+    than `search.FORESEEN` of what is predicted.
     Several sources of costs are asked in turn; raises `CostError` if none knows a cost. Each
     kernel of the plan says which source gave its cost.
     `ahead` hears of several candidates before their costs are asked for; `reporter` is told what
@@ -157,7 +160,10 @@ def choose(
         pricing = Pricing(stack)
         costs = pricing.sources(cost)
         ahead = ahead or (costs.ahead if costs.looks_ahead else None)
-        space = regions(graph, found, always_known(costs), merge, lower_bound, ahead, reporter)
+        space = regions(
+            *(graph, found, always_known(costs), merge, lower_bound, ahead, reporter),
+            predicts=predicts,
+        )
         plan = with_provenance(space.plan(solve=solve), costs)
         return pricing.with_variants(plan)
 
@@ -170,11 +176,20 @@ def regions(
     lower_bound: LowerBound | None = None,
     ahead: Ahead | None = None,
     reporter: Reporter = NO_REPORTER,
+    *,
+    predicts: bool = False,
 ) -> Regions:
     """The kernels `found`, and regions of them for the specs in `merge` that ask for regions."""
     may_merge = {each.name: partial(_may_merge, each.limits) for each in merge if each.coalesce}
     return Regions(
-        graph, found, cost, may_merge, lower_bound=lower_bound, ahead=ahead, reporter=reporter
+        graph,
+        found,
+        cost,
+        may_merge,
+        lower_bound=lower_bound,
+        predicts=predicts,
+        ahead=ahead,
+        reporter=reporter,
     )
 
 
@@ -231,6 +246,8 @@ def searched(
     default: DefaultDevice | None = None,
     ahead: Ahead | None = None,
     count: int = 1,
+    *,
+    predicts: bool = False,
 ) -> Searched:
     """
     The plans for `specs`; see `choose`. Raises `UncoveredError` where there is not even one over
@@ -241,7 +258,10 @@ def searched(
     solve = solver(strategy)
     misplaced = _misplaced(graph, specs, default)
     found = proposed(graph, specs, specs, lookup, misplaced)
-    space = regions(graph, found, always_known(cost), specs, lower_bound, ahead, reporter)
+    space = regions(
+        *(graph, found, always_known(cost), specs, lower_bound, ahead, reporter),
+        predicts=predicts,
+    )
     try:
         mixed = space.plan(solve=solve)
     except NoPlanError as error:
@@ -251,6 +271,8 @@ def searched(
         refused = refusals(graph, specs, misplaced)
         alone = {spec.name: _alone(graph, spec, refused, space, solve) for spec in specs}
     others = [plan for plan in alone.values() if isinstance(plan, Plan)]
+    if any(plan.cost < mixed.cost for plan in others):  # Their kernels were not all priced before.
+        mixed = space.plan(solve=solve)
     next_best = _next_best(space, mixed, others, solve, count - 1)
     return Searched({MIXED: mixed, **next_best, **alone}, space)
 

@@ -48,6 +48,7 @@ def tune_model(
     elsewhere: Elsewhere | None = None,
     allow_extern: bool = False,
     strategy: Strategy = "auto",
+    prove: bool = False,
     watch: Callable[[str, Counts], None] = lambda step, counts: None,
     reporter: Reporter = NO_REPORTER,
 ) -> list[TunedKernel]:
@@ -77,6 +78,7 @@ def tune_model(
         memory=memory,
         allow_extern=allow_extern,
         strategy=strategy,
+        prove=prove,
         watch=watch,
         reporter=reporter,
         tuning=how,

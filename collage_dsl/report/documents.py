@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from collage_dsl.cost import Infeasible, Variant
 from collage_dsl.graph import CandidateKernel, Origin, is_fast_math, label_of, members
 from collage_dsl.printable import well_formed
-from collage_dsl.search import Plan, PlannedKernel, SearchRecord
+from collage_dsl.search import FORESEEN, Plan, PlannedKernel, SearchRecord
 
 
 class Document(BaseModel):
@@ -224,6 +224,10 @@ class SearchDocument(Document):
     strategy: str
     because: str = Field(description="why this strategy")
     proven: bool = Field(description="no plan of these candidates is better")
+    predicted: bool = Field(
+        description="the same, unless a candidate without a price costs less than "
+        f"{FORESEEN:.0%} of what is predicted"
+    )
     bound: float = Field(description="no plan of these candidates costs less")
     gap: float = Field(description="what part of its cost a cheaper plan may save")
     states: int = Field(description="states, whole covers or nodes of branch and bound explored")
@@ -237,6 +241,7 @@ class SearchDocument(Document):
             strategy=record.strategy,
             because=record.because,
             proven=record.proven,
+            predicted=record.predicted,
             bound=record.bound,
             gap=record.gap,
             states=record.states,

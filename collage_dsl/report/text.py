@@ -20,6 +20,7 @@ from collage_dsl.report.documents import (
     SearchDocument,
     VerificationDocument,
 )
+from collage_dsl.search import FORESEEN
 
 _REASONS = 3
 """How many reasons why kernels are infeasible are shown at most."""
@@ -202,7 +203,12 @@ def _error(document: ErrorDocument) -> str:
 
 def search_text(document: SearchDocument) -> str:
     """How the plan was found, and how good it is known to be."""
-    if document.gap < _NO_GAP:
+    if document.predicted:
+        known = (
+            "no plan is cheaper, unless a kernel without a price costs less than "
+            f"{FORESEEN:.0%} of what is predicted"
+        )
+    elif document.gap < _NO_GAP:
         known = "no plan is cheaper"
     else:
         known = f"a cheaper one saves at most {document.gap:.1%}"

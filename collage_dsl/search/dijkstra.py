@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import NamedTuple
 
-from collage_dsl.graph import Kind
 from collage_dsl.search.moves import CHANCE_BITS, Block, Key, Move, Moves
 from collage_dsl.search.plan import Plan
 from collage_dsl.search.problem import Problem
@@ -28,10 +27,13 @@ more than half of the states that a search may expand.
 """
 
 
-_BEYOND = 2.0
+_BEYOND = 2
+"""Assumed excess of a cost over its lower bound, in bounds, if not more than that is predicted."""
+
+_TOGETHER = 4
 """
-Assumed excess of a cost over its lower bound, as a multiple of the bound, for a kind of kernel
-of which none is priced.
+Of so many kernels of a block, one is priced before the block is searched again: more, and many are
+priced that the costs of the others would rule out; fewer, and kernels are not built side by side.
 """
 
 
@@ -112,6 +114,7 @@ def _looking_ahead(
     chosen: list[list[Move]] = [[] for _ in moves.blocks]
     unsolved = list(range(len(chosen)))
     while unsolved:
+        problem.foresee()
         for number in unsolved:
             search = _Search(problem, moves, moves.blocks[number], tally, spent, most, late=False)
             try:
@@ -120,45 +123,28 @@ def _looking_ahead(
                 return None
         unknown = [[m for m in part if not problem.is_asked(m.candidate)] for part in chosen]
         unsolved = [number for number, some in enumerate(unknown) if some]
-        telling = most_telling(problem, moves, [unknown[number] for number in unsolved])
-        problem.ask(move.candidate for move in telling)
+        if not unsolved and problem.predicts and problem.foresee():
+            unsolved = list(range(len(chosen)))
+            continue
+        telling = most_telling(problem, [unknown[number] for number in unsolved])
+        problem.ask_alike(move.candidate for move in telling)
     return chosen
 
 
-def most_telling(
-    problem: Problem, moves: Iterable[Move], unknown: Iterable[Sequence[Move]]
-) -> list[Move]:
+def most_telling(problem: Problem, unknown: Iterable[Sequence[Move]]) -> list[Move]:
     """
-    The moves to price next, one of each block. It is the one that will probably cost the most
-    above its lower bound, judged by the priced kernels of its kind; of equal ones, that with
-    the fewest calls. Its cost will probably rule out the most plans.
+    The moves to price next: of each block a quarter, and at least one. These are the ones that will
+    probably cost the most above their lower bounds; of equal ones, those with the fewest calls.
+    Their costs will probably rule out the most plans.
     """
-    if not unknown:
-        return []
-    beyond = _beyond(problem, moves)
 
-    def order(move: Move) -> tuple[float, int]:
-        least = problem.least(move.candidate)
-        return -least * beyond.get(_kind(move), _BEYOND), move.place.calls.bit_count()
+    def order(move: Move) -> tuple[int, int]:
+        bound = problem.bound(move.candidate)
+        beyond = problem.foreseen(move.candidate) - bound
+        return -(beyond if beyond > 0 else _BEYOND * bound), move.place.calls.bit_count()
 
-    return sorted((min(some, key=order) for some in unknown), key=order)
-
-
-def _beyond(problem: Problem, moves: Iterable[Move]) -> dict[Kind, float]:
-    """
-    For each kind, the excess of the costs over the lower bounds of its priced kernels, as a
-    multiple of the bounds.
-    """
-    sums: dict[Kind, tuple[int, int]] = {}
-    for move in moves:
-        if problem.is_asked(move.candidate) and (price := problem.price(move.candidate)):
-            prices, bounds = sums.get(_kind(move), (0, 0))
-            sums[_kind(move)] = prices + price, bounds + problem.least(move.candidate)
-    return {kind: prices / bounds - 1 for kind, (prices, bounds) in sums.items() if bounds}
-
-
-def _kind(move: Move) -> Kind:
-    return move.candidate.graph.kind(move.candidate.sub_graph.inside)
+    found = (sorted(some, key=order)[: -(-len(some) // _TOGETHER)] for some in unknown)
+    return sorted((move for some in found for move in some), key=order)
 
 
 class _Search:

@@ -147,6 +147,7 @@ def cheapest(
     best plan are known.
     """
     while True:
+        problem.foresee()
         columns = Columns.of(problem, late=problem.has_bounds)
         program = Program(problem.graph, columns, tally, budget)
         chosen, bound = _best(problem, program)

@@ -34,7 +34,7 @@ def as_far_as_possible(problem: Problem) -> Plan:
     alone = _alone(graph, graph.calls & ~covered(used))
 
     def bound(candidate: CandidateKernel) -> float:
-        return 0.0 if candidate.toolchain == LEFT_ALONE else problem.least(candidate) / SECOND
+        return 0.0 if candidate.toolchain == LEFT_ALONE else problem.bound(candidate) / SECOND
 
     try:
         whole = Problem(
@@ -42,6 +42,7 @@ def as_far_as_possible(problem: Problem) -> Plan:
             [*used, *alone],
             _with(alone, 0.0, problem.cost),
             lower_bound=bound if problem.has_bounds else None,
+            predicts=problem.predicts,
             ahead=_of_kernels(problem.ask),
             known=problem.priced,
             places=problem.places,

@@ -9,7 +9,9 @@ from collage_dsl.graph import CandidateKernel, Graph, OpSet, covered, first, mem
 from collage_dsl.search.execution_order import in_execution_order
 from collage_dsl.search.places import Places
 from collage_dsl.search.plan import NoPlanError, Plan, PlannedKernel
+from collage_dsl.search.prediction import Foresight, Prediction
 from collage_dsl.search.reporter import NO_REPORTER, Reporter
+from collage_dsl.search.structure import Alike, Structure
 
 LowerBound = Callable[[CandidateKernel], float]
 """The least seconds that a candidate can cost, known without asking for the cost."""
@@ -24,15 +26,22 @@ of adding does not change a sum.
 """
 
 
+FORESEEN = 0.8
+"""The part of its predicted cost that a kernel is assumed to cost at least."""
+
+
 class Problem:
     """
     Cover the operator calls of `graph` with disjoint `candidates` at the least cost.
 
     `cost` is called at most once for each candidate, and only when a search needs the cost.
     `lower_bound` of a candidate must not be above its cost; with it some strategies need fewer
-    costs and find a plan that is just as good. `ahead` hears of several candidates before their
-    costs are asked for. `reporter` is told what a search does. The costs `known` were asked for
-    before. `places` are those of another problem for the same graph.
+    costs and find a plan that is just as good. If the problem also `predicts`, they need fewer
+    still: then no candidate is assumed to cost less than `FORESEEN` of its `Prediction`.
+
+    `ahead` hears of several candidates before their costs are asked for. `reporter` is told what a
+    search does. The costs `known` were asked for before. `places` are those of another problem for
+    the same graph.
     """
 
     def __init__(
@@ -42,6 +51,7 @@ class Problem:
         cost: CostFunction,
         *,
         lower_bound: LowerBound | None = None,
+        predicts: bool = False,
         ahead: Ahead | None = None,
         reporter: Reporter = NO_REPORTER,
         known: Mapping[CandidateKernel, Cost] | None = None,
@@ -61,6 +71,10 @@ class Problem:
         if known:
             self._known = {each: known[each] for each in self.candidates if each in known}
         self._least: dict[CandidateKernel, int] = {}
+        self._structure = Structure(graph)
+        prediction = Prediction(graph, self._structure)
+        self._foresight = Foresight(prediction, self.candidates, self._known)
+        self.predicts = predicts and self.has_bounds
 
     def of(self, candidates: Iterable[CandidateKernel]) -> "Problem":
         """The same with other candidates. A cost that is asked for in one is known in both."""
@@ -74,7 +88,14 @@ class Problem:
             places=self.places,
         )
         other._known, other._least = self._known, self._least
+        other._foresight, other.predicts = self._foresight, self.predicts
         other.broken_bounds = self.broken_bounds
+        return other
+
+    def proving(self) -> "Problem":
+        """The same, but predictions do not bound costs."""
+        other = self.of(self.candidates)
+        other.predicts = False
         return other
 
     def cost(self, candidate: CandidateKernel) -> float | Infeasible:
@@ -96,6 +117,20 @@ class Problem:
         for each in unknown:
             self.cost(each)
 
+    def ask_alike(self, candidates: Iterable[CandidateKernel]) -> None:
+        """
+        Ask for the costs of several candidates. If the problem `predicts`, also of all that do the
+        same, which most sources know then: else their predictions are assumed, which are less.
+        """
+        if not self.predicts:
+            self.ask(candidates)
+            return
+        self.ask(dict.fromkeys(other for each in candidates for other in self._alike.to(each)))
+
+    @cached_property
+    def _alike(self) -> Alike:
+        return Alike(self._structure, self.candidates)
+
     def price(self, candidate: CandidateKernel) -> int | None:
         """The cost in whole femtoseconds; None if the candidate is infeasible."""
         cost = self.cost(candidate)
@@ -115,11 +150,24 @@ class Problem:
         """Whether the cost of `candidate` was asked for already."""
         return candidate in self._known
 
+    def foresee(self) -> bool:
+        """Predict costs from those that are known now. Says whether any became known since."""
+        return self.has_bounds and self._foresight.renew()
+
+    def foreseen(self, candidate: CandidateKernel) -> int:
+        """The cost in femtoseconds that was predicted; 0 if nothing is known of it."""
+        return femtoseconds(self._foresight.of(candidate))
+
     def least(self, candidate: CandidateKernel) -> int:
         """
-        The lower bound in femtoseconds. Does not ask for the cost; the candidate may turn out
-        to be infeasible.
+        What the candidate is assumed to cost at least, in femtoseconds. Does not ask for the cost;
+        the candidate may turn out to be infeasible.
         """
+        bound = self.bound(candidate)
+        return max(bound, floor(FORESEEN * self.foreseen(candidate))) if self.predicts else bound
+
+    def bound(self, candidate: CandidateKernel) -> int:
+        """The lower bound in femtoseconds."""
         if not self.has_bounds:
             return 0
         known = self._least.get(candidate)

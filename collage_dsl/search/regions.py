@@ -113,6 +113,7 @@ class Regions:
         may_merge: Mapping[str, MayMerge],
         *,
         lower_bound: LowerBound | None = None,
+        predicts: bool = False,
         ahead: Ahead | None = None,
         reporter: Reporter = NO_REPORTER,
     ) -> None:
@@ -123,7 +124,13 @@ class Regions:
             self.by_target.setdefault(candidate.target, []).append(candidate)
         self.may_merge = {name: may for name, may in may_merge.items() if name in self.by_target}
         self._prices = Problem(
-            graph, found, cost, lower_bound=lower_bound, ahead=ahead, reporter=reporter
+            graph,
+            found,
+            cost,
+            lower_bound=lower_bound,
+            predicts=predicts,
+            ahead=ahead,
+            reporter=reporter,
         )
         self._proposed = frozenset(found)
         self._found: dict[Targets, Kernels] = {}
@@ -287,7 +294,7 @@ class Regions:
             return Infeasible("left out") if isinf(expected) else expected
 
         def least(candidate: CandidateKernel) -> float:
-            expected = estimated(candidate, prices.least(candidate) / SECOND)
+            expected = estimated(candidate, prices.bound(candidate) / SECOND)
             return 0.0 if isinf(expected) else expected
 
         candidates = [*self._parts(targets), *regions]
@@ -296,6 +303,7 @@ class Regions:
             candidates,
             cost,
             lower_bound=least if prices.has_bounds else None,
+            predicts=prices.predicts and not estimates,
             ahead=prices.ask,
             known={each: cost(each) for each in candidates if prices.is_asked(each)},
             places=prices.places,

@@ -95,8 +95,8 @@ class Searches:
             if not unknown:
                 return tuple(each.candidate for each in chosen)
             by_block = self._blocks.divided(unknown)
-            telling = most_telling(self.problem, self.moves, by_block)
-            self.problem.ask(move.candidate for move in telling)
+            telling = most_telling(self.problem, by_block)
+            self.problem.ask_alike(move.candidate for move in telling)
 
     def _numbered(self, place: Place) -> int:
         number = self._number.setdefault(id(place), len(self._places))
@@ -117,6 +117,7 @@ class Searches:
     def _forget(self) -> None:
         """Forget what was found with lower bounds, if costs became known, here or elsewhere."""
         if self.problem.has_bounds and self._known != len(self.problem.priced):
+            self.problem.foresee()
             self._known = len(self.problem.priced)
             self._values.clear()
             self._solved.clear()

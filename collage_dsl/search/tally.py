@@ -5,8 +5,10 @@ from dataclasses import replace
 
 from collage_dsl.cost import Infeasible
 from collage_dsl.graph import CandidateKernel
+from collage_dsl.search.moves import Moves
 from collage_dsl.search.plan import Plan
 from collage_dsl.search.problem import SECOND, Problem, femtoseconds
+from collage_dsl.search.pruning import least_by_call, usable
 from collage_dsl.search.reporter import SearchRecord
 
 ASKED_FOR = "asked for"
@@ -39,7 +41,7 @@ class Tally:
     def plan(self, chosen: Sequence[CandidateKernel], bound: int | None = None) -> Plan:
         """
         The plan of `chosen`, with its record. No plan costs less than `bound` femtoseconds;
-        without a `bound`, no plan is better.
+        without a `bound`, no plan is better. Both hold for the bounds that the problem assumes.
         """
         plan = self.problem.plan(chosen)
         self.found(sum(femtoseconds(kernel.cost) for kernel in plan.kernels))
@@ -48,16 +50,22 @@ class Tally:
         return replace(plan, record=record)
 
     def _record(self, cost: float, bound: int | None) -> SearchRecord:
-        proven = bound is None and not self.problem.broken_bounds
-        known = self.problem.priced
-        priced = [known[each] for each in self.problem.candidates if each in known]
+        problem, known = self.problem, self.problem.priced
+        priced = [known[each] for each in problem.candidates if each in known]
+        is_best = bound is None and not problem.broken_bounds
+        predicted = problem.predicts and len(priced) < len(problem.candidates)
+        proven = is_best and not predicted
+        if predicted:
+            sure = problem.proving()
+            bound = sum(least_by_call(sure, Moves(sure, usable(sure))).values())
         return SearchRecord(
             self.strategy,
             self.because,
             proven=proven,
+            predicted=is_best and predicted,
             bound=cost if proven else min((bound or 0) / SECOND, cost),
             states=self.states,
-            candidates=len(self.problem.candidates),
+            candidates=len(problem.candidates),
             priced=len(priced),
             infeasible=sum(isinstance(each, Infeasible) for each in priced),
             cost=cost,
