@@ -36,6 +36,7 @@ from collage_dsl.measuring.ways import (
     may_be_equal,
     runs,
     variant_of,
+    was_in_turn,
 )
 from collage_dsl.measuring.worker import Job
 
@@ -197,12 +198,18 @@ class MeasuredCost:
         return any((old.variant, old.cost) != (new.variant, new.cost) for old, new in pairs)
 
     def _close(self, group: Ways) -> Way:
-        """The kernels of ways that may cost the least, by each variant that may be the cheapest."""
-        parts = {part[0].key: part for way in close_ways(self._ways(group)) for part in way}
+        """
+        The kernels of ways that may cost the least, by each variant that may be the cheapest. Of
+        those that were timed in turn before, only the kernels of the first two ways.
+        """
+        close = close_ways(self._ways(group))
+        first = {wanted.key for way in close[:2] for wanted, _ in way}
+        parts = {part[0].key: part for way in close for part in way}
         return tuple(
             (wanted, each)
             for wanted, chosen in parts.values()
             for each in close_variants(self._known[wanted.key], chosen)
+            if wanted.key in first or not was_in_turn(each)
         )
 
     def _ways(self, group: Ways) -> list[Way]:

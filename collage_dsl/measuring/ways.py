@@ -175,8 +175,12 @@ def is_unsure(parts: Way) -> bool:
     """
     Whether there are several kernels, and some of them were not timed in turn with others yet.
     """
-    known = [measured.spread for _, measured in parts if measured.spread is not None]
-    return len(parts) > 1 and not all(each.method.endswith(IN_TURN) for each in known)
+    return len(parts) > 1 and not all(was_in_turn(measured) for _, measured in parts)
+
+
+def was_in_turn(measured: Measurement) -> bool:
+    """Whether a kernel was timed in turn with others, or costs what was never timed."""
+    return measured.spread is None or measured.spread.method.endswith(IN_TURN)
 
 
 def cheapest_of(measured: Sequence[Measurement], margin: float) -> Measurement:

@@ -86,7 +86,7 @@ def dijkstra(
     spent = Counter[int]()
     moves = moves or Moves(problem, usable(problem))
     chosen = None
-    if any(problem.least(move.candidate) for move in moves):
+    if problem.predicts or any(problem.least(move.candidate) for move in moves):
         ahead = LOOKED_AHEAD if budget is None else min(LOOKED_AHEAD, budget // 2)
         chosen = _looking_ahead(problem, moves, tally, spent, ahead)
     if chosen is None:

@@ -154,7 +154,7 @@ def cheapest(
         unknown = [each for each in chosen if not problem.is_asked(each)]
         if not unknown:
             return chosen, bound
-        problem.ask(unknown)
+        problem.ask_alike(unknown)
 
 
 def _best(problem: Problem, program: Program) -> tuple[tuple[CandidateKernel, ...], int | None]:

@@ -25,7 +25,6 @@ Femtoseconds in a second. Costs are added and compared in whole femtoseconds, so
 of adding does not change a sum.
 """
 
-
 FORESEEN = 0.8
 """The part of its predicted cost that a kernel is assumed to cost at least."""
 
@@ -88,7 +87,8 @@ class Problem:
             places=self.places,
         )
         other._known, other._least = self._known, self._least
-        other._foresight, other.predicts = self._foresight, self.predicts
+        other._structure, other._foresight = self._structure, self._foresight
+        other.predicts = self.predicts
         other.broken_bounds = self.broken_bounds
         return other
 
