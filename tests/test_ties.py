@@ -185,6 +185,38 @@ def test_kernels_that_were_timed_apart_are_timed_again_if_they_cost_nearly_the_s
     assert answers.turns == [("a", "b")]
 
 
+MANY = [Toolchain(name, measure=Measuring(repeats=5 + n)) for n, name in enumerate("abcdefg")]
+
+
+def test_of_many_kernels_the_planned_one_and_the_three_cheapest_are_timed_again(
+    cost: MeasuredCost, answers: Answers
+) -> None:
+    alone = dict(zip("abcdefg", (1.10, 1.03, 1.04, 1.0, 1.02, 1.05, 1.06), strict=True))
+    answers.alone, answers.in_turn = alone.__getitem__, lambda name: 1.08
+    group = kernels(*MANY)
+    for each in group:
+        cost(each)
+
+    assert cost.settle([ways(group)])
+
+    assert [sorted(turn) for turn in answers.turns] == [["a", "b", "d", "e"]]
+
+
+def test_a_new_kernel_is_compared_with_few_of_those_that_were_timed_in_turn(
+    cost: MeasuredCost, answers: Answers
+) -> None:
+    answers.alone, answers.in_turn = lambda name: 0.99 if name == "e" else 1.0, lambda name: 1.0
+    group = kernels(*MANY)
+    for each in group[:4]:
+        cost(each)
+    settled(cost, ways(group[:4]))
+    cost(group[4])
+
+    settled(cost, ways(group[:5]))
+
+    assert [sorted(turn) for turn in answers.turns] == [["a", "b", "c", "d"], ["a", "e"]]
+
+
 JOINED = collage.parse_graph(
     "x: f32[1,4]; a = nn.relu(x); b = exp(x); t = (a, b); y = concat(t) [axis = 1]; return y;"
 )
