@@ -149,12 +149,16 @@ class Regions:
         """
         wanted = self.by_target if targets is None else targets
         chosen = frozenset(self.by_target).intersection(wanted)
-        problem = self._prices.of([*self._parts(chosen), *self._regions(chosen)])
+        regions = self._regions(chosen)
+        problem = self._prices.of([*self._parts(chosen), *regions])
+        if solve is auto and chosen not in self._found and problem.has_bounds:
+            self._solve(chosen, regions)
         found = self._found.get(chosen)
         searches = self._searches_of(chosen) if found else None
         if solve is not auto or not found or not searches or chosen in self._by_other:
             return solve(problem)
-        tally = Tally(problem, "dijkstra", "regions were searched for")
+        because = "regions were searched for" if regions else "lower bounds are known"
+        tally = Tally(problem, "dijkstra", because)
         tally.explored(searches.states)
         return tally.plan(found)
 
