@@ -127,6 +127,7 @@ def _chosen(
             reporter,
             ahead=cost.ahead if cost.looks_ahead else None,
             predicts=not request.prove,
+            has=cost.have,
         ).plans
 
     plans = without_ties(plans_by_name, lambda plans: plans[MIXED], costs, pricing.settling(cost))

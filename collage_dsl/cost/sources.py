@@ -53,7 +53,8 @@ class Source:
 
     `measured_at` says when a cost that it gave was measured; empty where that is not known. `ahead`
     hears of several kernels before their costs are asked for. A source `is_timed` if its costs are
-    times of this machine, for which the lower bounds of this machine hold.
+    times of this machine, for which the lower bounds of this machine hold. `has` says of a kernel,
+    without effort, whether its cost is there already; None where that cannot be said.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Source:
     measured_at: Callable[[CandidateKernel], str] = lambda kernel: ""
     ahead: Callable[[Sequence[CandidateKernel]], None] | None = None
     is_timed: bool = False
+    has: Callable[[CandidateKernel], bool] | None = None
 
 
 _UNKNOWN = "no source of costs knows its cost; with `measured` as the last source, it is measured"
@@ -129,6 +131,15 @@ class Sources:
             if source.ahead and left:
                 source.ahead(left)
             left = [each for each in left if not self._is_known(each, source)]
+
+    def have(self, candidate: CandidateKernel) -> bool:
+        """Whether a source has the cost of a kernel, and those before it say that they have not."""
+        for source in self.sources:
+            if source.has is None:
+                return False
+            if source.has(candidate):
+                return True
+        return False
 
     def refresh(self) -> None:
         """Ask again for times that were given: kernels may have been compared since."""

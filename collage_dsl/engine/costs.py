@@ -20,6 +20,7 @@ from collage_dsl.cost import (
     Sources,
 )
 from collage_dsl.cost.analytic import Rates, estimates, kept, rates_context
+from collage_dsl.cost.sources import is_unknown
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.ties import Settle, Ways
 from collage_dsl.graph import CandidateKernel
@@ -78,6 +79,7 @@ class Pricing:
             lambda kernel: str(self.measuring().measured_at(kernel)),
             lambda kernels: measuring().ahead(kernels),
             is_timed=True,
+            has=lambda kernel: self.measuring().has(kernel),
         )
 
     def recorded(self, path: Path | None = None) -> Source:
@@ -85,9 +87,15 @@ class Pricing:
         path = path or self.store
         name = f"recorded {path}"
         if not path.exists():
-            return Source(name, lambda kernel: nan, is_timed=True)
+            return Source(name, lambda kernel: nan, is_timed=True, has=lambda kernel: False)
         cost = self.measuring(path)
-        return Source(name, cost.recorded, cost.measured_at, is_timed=True)
+        return Source(
+            name,
+            cost.recorded,
+            cost.measured_at,
+            is_timed=True,
+            has=lambda kernel: not is_unknown(cost.recorded(kernel)),
+        )
 
     def analytic(self) -> tuple[Source, ...]:
         """Estimates by the rates of this machine, which `collage costs calibrate` has found."""

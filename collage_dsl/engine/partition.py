@@ -203,7 +203,9 @@ class _Steps:
             costs.clear()
             bound = pricing.lower_bound(asked)
             space = regions(
-                graph, found, recorded, self.specs, bound, asked.ahead, predicts=not self.prove
+                *(graph, found, recorded, self.specs, bound, asked.ahead),
+                predicts=not self.prove,
+                has=asked.have,
             )
             return space.plan(solve=as_far_as_possible)
 

@@ -176,6 +176,7 @@ class Planner:
                     price.ahead,
                     self.count,
                     predicts=not self.prove,
+                    has=price.have,
                 )
 
             settle = pricing.settling(price)

@@ -1,6 +1,6 @@
 """The second and third of the four steps, propose and choose, which need no TVM."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -163,6 +163,7 @@ def choose(
         space = regions(
             *(graph, found, always_known(costs), merge, lower_bound, ahead, reporter),
             predicts=predicts,
+            has=costs.have,
         )
         plan = with_provenance(space.plan(solve=solve), costs)
         return pricing.with_variants(plan)
@@ -178,6 +179,7 @@ def regions(
     reporter: Reporter = NO_REPORTER,
     *,
     predicts: bool = False,
+    has: Callable[[CandidateKernel], bool] = lambda candidate: False,
 ) -> Regions:
     """The kernels `found`, and regions of them for the specs in `merge` that ask for regions."""
     may_merge = {each.name: partial(_may_merge, each.limits) for each in merge if each.coalesce}
@@ -188,6 +190,7 @@ def regions(
         may_merge,
         lower_bound=lower_bound,
         predicts=predicts,
+        has=has,
         ahead=ahead,
         reporter=reporter,
     )
@@ -248,6 +251,7 @@ def searched(
     count: int = 1,
     *,
     predicts: bool = False,
+    has: Callable[[CandidateKernel], bool] = lambda candidate: False,
 ) -> Searched:
     """
     The plans for `specs`; see `choose`. Raises `UncoveredError` where there is not even one over
@@ -261,6 +265,7 @@ def searched(
     space = regions(
         *(graph, found, always_known(cost), specs, lower_bound, ahead, reporter),
         predicts=predicts,
+        has=has,
     )
     try:
         mixed = space.plan(solve=solve)

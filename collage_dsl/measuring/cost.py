@@ -142,6 +142,16 @@ class MeasuredCost:
         self._measured_at[candidate] = self._date(wanted)
         return self._cost(wanted)
 
+    def has(self, candidate: CandidateKernel) -> bool:
+        """Whether the cost of a kernel is known, or in the store, so that nothing is measured."""
+        wanted = self.kernels.wanted(candidate)
+        if isinstance(wanted, Infeasible) or wanted.key in self._known:
+            return True
+        if self.kernels.unsupported(wanted) or not self._is_recorded(wanted):
+            return False
+        self.counts.found += 1
+        return True
+
     def _is_recorded(self, wanted: Wanted, *, or_all_but: str = "") -> bool:
         """
         Whether the store has the cost of a kernel by each variant, or by all but one, which is

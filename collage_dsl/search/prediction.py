@@ -109,17 +109,19 @@ class Foresight:
         known: Mapping[CandidateKernel, Cost],
     ) -> None:
         self._prediction = prediction
-        self._candidates = frozenset(candidates)
+        self.candidates = dict.fromkeys(candidates)
+        self.has_begun = False
         self._known = known
         self._learnt = 0
         self._of: dict[CandidateKernel, float] = {}
 
     def renew(self) -> bool:
         """Predict anew, if more costs are known. Says whether that is so."""
+        self.has_begun = True
         new = list(islice(self._known.items(), self._learnt, None))
         self._learnt += len(new)
         for candidate, cost in new:
-            if candidate in self._candidates and not isinstance(cost, Infeasible):
+            if candidate in self.candidates and not isinstance(cost, Infeasible):
                 self._prediction.learn(candidate, cost)
         if new:
             self._prediction.fit()
@@ -129,6 +131,6 @@ class Foresight:
     def of(self, candidate: CandidateKernel) -> float:
         """In seconds; 0 for another candidate, such as a region."""
         if candidate not in self._of:
-            is_one = candidate in self._candidates
+            is_one = candidate in self.candidates
             self._of[candidate] = self._prediction.of(candidate) if is_one else 0.0
         return self._of[candidate]

@@ -36,7 +36,8 @@ class Problem:
     `cost` is called at most once for each candidate, and only when a search needs the cost.
     `lower_bound` of a candidate must not be above its cost; with it some strategies need fewer
     costs and find a plan that is just as good. If the problem also `predicts`, they need fewer
-    still: then no candidate is assumed to cost less than `FORESEEN` of its `Prediction`.
+    still: then no candidate is assumed to cost less than `FORESEEN` of its `Prediction`. For that,
+    all costs are asked for first that the source of costs `has`.
 
     `ahead` hears of several candidates before their costs are asked for. `reporter` is told what a
     search does. The costs `known` were asked for before. `places` are those of another problem for
@@ -51,6 +52,7 @@ class Problem:
         *,
         lower_bound: LowerBound | None = None,
         predicts: bool = False,
+        has: Callable[[CandidateKernel], bool] = lambda candidate: False,
         ahead: Ahead | None = None,
         reporter: Reporter = NO_REPORTER,
         known: Mapping[CandidateKernel, Cost] | None = None,
@@ -65,6 +67,7 @@ class Problem:
         """The candidates that cost less than their lower bound; if any, no plan is proven."""
         self._cost = cost
         self._ahead = ahead
+        self._has = has
         self._lower_bound = lower_bound or (lambda candidate: 0.0)
         self._known: dict[CandidateKernel, float | Infeasible] = {}
         if known:
@@ -82,6 +85,7 @@ class Problem:
             candidates,
             self._cost,
             lower_bound=self._lower_bound if self.has_bounds else None,
+            has=self._has,
             ahead=self._ahead,
             reporter=self.reporter,
             places=self.places,
@@ -152,6 +156,8 @@ class Problem:
 
     def foresee(self) -> bool:
         """Predict costs from those that are known now. Says whether any became known since."""
+        if self.predicts and not self._foresight.has_begun:
+            self.ask(list(filter(self._has, self._foresight.candidates)))
         return self.has_bounds and self._foresight.renew()
 
     def foreseen(self, candidate: CandidateKernel) -> int:

@@ -114,6 +114,7 @@ class Regions:
         *,
         lower_bound: LowerBound | None = None,
         predicts: bool = False,
+        has: Callable[[CandidateKernel], bool] = lambda candidate: False,
         ahead: Ahead | None = None,
         reporter: Reporter = NO_REPORTER,
     ) -> None:
@@ -129,6 +130,7 @@ class Regions:
             cost,
             lower_bound=lower_bound,
             predicts=predicts,
+            has=has,
             ahead=ahead,
             reporter=reporter,
         )

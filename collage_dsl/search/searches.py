@@ -37,9 +37,9 @@ class Searches:
     `TooManyStatesError` where another strategy is better.
 
     Each search finds the one best choice of kernels: it leaves the fewest calls alone, then costs
-    the least, then has the highest priority, then the fewest kernels, then the least sum of
-    numbers that kernels have by chance. So another target never changes which of several equally
-    good choices is found, unless it has a better one.
+    the least, then has the highest priority, then the fewest kernels, then kernels of the targets
+    that come first, then the least sum of numbers that kernels have by chance. So another target
+    never changes which of several equally good choices is found, unless it has a better one.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -238,8 +238,11 @@ class _Ranks:
         calls = problem.graph.calls.bit_count()
         most = max((move.demotion for move in moves), default=0)
         kernels = calls.bit_length() + 1
-        self._one = 1 << CHANCE_BITS + kernels
-        self._demotion = CHANCE_BITS + 2 * kernels
+        self._orders = problem.order_of_targets
+        self._order = CHANCE_BITS + kernels
+        one = self._order + kernels + len(self._orders).bit_length()
+        self._one = 1 << one
+        self._demotion = one + kernels
         self._price = self._demotion + (calls * most).bit_length() + 1
         self.alone = 1 << self._price + _PRICE_BITS
         """More than all kernels of a plan together."""
@@ -255,7 +258,8 @@ class _Ranks:
         return (price << self._price) + rest
 
     def _rest(self, move: Move) -> int:
-        return (move.demotion << self._demotion) + self._one + move.chance
+        order = self._orders.get(move.candidate.target, 0)
+        return (move.demotion << self._demotion) + self._one + (order << self._order) + move.chance
 
 
 class _Solved:
