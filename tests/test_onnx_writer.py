@@ -534,6 +534,7 @@ def run_onnx(graph: Graph, arguments: tuple[Array, ...]) -> list[Array]:
     model, constants = to_onnx(graph)
     onnx.checker.check_model(model)
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # else each session has threads, which wait busily
     options.log_severity_level = 3
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in constants.values()]
     options.add_external_initializers(list(constants), values)
