@@ -24,7 +24,6 @@ from random import Random
 
 import numpy as np
 import suite
-from scipy.stats import spearmanr
 
 import collage_dsl as collage
 from collage_dsl.cost import CostFunction, CostStore, Infeasible
@@ -74,6 +73,8 @@ def _known(
 
 
 def row(name: str, some: Sequence[Pair]) -> str:
+    from scipy.stats import spearmanr  # takes half a second
+
     ratios = [pair.estimated / pair.measured for pair in some]
     rank = spearmanr([p.estimated for p in some], [p.measured for p in some]).statistic
     low, median, high = np.percentile(ratios, (10, 50, 90))

@@ -1,13 +1,33 @@
 """What installed packages declare by name: backends, sources of costs, search strategies."""
 
-from collections.abc import Iterable
+import os
+import sys
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from importlib.metadata import EntryPoint, entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
+
+Place = tuple[str, int]
+"""A folder on the path of imports, and when a package in it was last installed or removed."""
 
 
 def declared(group: str) -> dict[str, EntryPoint]:
     """The entry points of a group by name."""
-    return {point.name: point for point in entry_points(group=group)}
+    return {point.name: point for point in _points(group, tuple(_places()))}
+
+
+@lru_cache(8)
+def _points(group: str, places: tuple[Place, ...]) -> EntryPoints:
+    """Those of all packages that are installed in `places`, which takes long to read."""
+    return entry_points(group=group)
+
+
+def _places() -> Iterator[Place]:
+    for folder in sys.path:
+        try:
+            yield folder, os.stat(folder or ".").st_mtime_ns
+        except OSError:
+            yield folder, 0
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:

@@ -62,6 +62,7 @@ def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Array]:
 
 def run_onnx(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # else each session has threads, which wait busily
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(exact(model).SerializeToString(), options)

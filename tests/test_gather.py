@@ -14,7 +14,7 @@ import pytest
 import tvm
 
 import collage_dsl as collage
-from collage_dsl import declared
+from collage_dsl.backends import registry
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.onnxruntime import OnnxRuntime
 from collage_dsl.engine.named import UnknownTarget
@@ -84,7 +84,7 @@ def test_then_come_the_calls_that_a_backend_without_a_spec_supports() -> None:
 
 def test_a_backend_that_is_installed_needs_no_spec(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = EntryPoint("add-er", "tests.test_op_predicate:Adder", "collage_dsl.backends")
-    monkeypatch.setattr(declared, "entry_points", lambda group: [installed])
+    monkeypatch.setattr(registry, "declared", lambda group: {installed.name: installed})
 
     found = collage.gather({"kind": "llvm", "mcpu": "znver3", "feature.compiler": "add-er"})
 

@@ -1,7 +1,7 @@
 """Each mistake on the page of hints is found once, in its place, with the hint that mends it."""
 
 import re
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,9 +16,27 @@ _CASE = re.compile(r"^(.*)«(.*)»(.*)\n([EW]\d+): (.*)$", re.MULTILINE)
 _EDITION = "collage 1;\n"
 
 
-def cases() -> Iterator[object]:
-    for before, wrong, after, code, hint in _CASE.findall(PAGE.read_text("utf-8")):
-        yield pytest.param(before, wrong, after, code, hint, id=f"{before}{wrong}{after}")
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A text with a `wrong` part, for which there is a finding with a `hint`."""
+
+    before: str
+    wrong: str
+    after: str
+    code: str
+    hint: str
+
+    @property
+    def text(self) -> str:
+        return f"{_EDITION}{self.before}{self.wrong}{self.after}\n"
+
+    @property
+    def span(self) -> tuple[int, int]:
+        start = len(_EDITION + self.before)
+        return start, start + len(self.wrong)
+
+
+CASES = [Case(*parts) for parts in _CASE.findall(PAGE.read_text("utf-8"))]
 
 
 def test_every_text_has_a_place_and_a_hint() -> None:
@@ -28,17 +46,13 @@ def test_every_text_has_a_place_and_a_hint() -> None:
     assert all(_CASE.fullmatch(text) for text in texts)
 
 
-@pytest.mark.parametrize(("before", "wrong", "after", "code", "hint"), tuple(cases()))
-def test_a_mistake_has_one_finding_with_a_hint(
-    before: str, wrong: str, after: str, code: str, hint: str
-) -> None:
-    text = f"{_EDITION}{before}{wrong}{after}\n"
-    start = len(_EDITION + before)
+def test_a_mistake_has_one_finding_with_a_hint() -> None:
+    assert len(CASES) > 500
+    for case in CASES:
+        found = check(Source("t.collage", case.text))
 
-    (found,) = check(Source("t.collage", text))
-
-    assert (found.code, found.span.start, found.span.end) == (code, start, start + len(wrong))
-    assert found.help == hint
+        said = [(each.code, (each.span.start, each.span.end), each.help) for each in found]
+        assert said == [(case.code, case.span, case.hint)], case.text
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ one of each operator.
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import permutations
 from pathlib import Path
@@ -106,17 +106,33 @@ def inferred_by_tvm(graph: Graph, node: Node) -> Type:
     return type_of(relax.BlockBuilder().normalize(built).ty)
 
 
-@pytest.mark.parametrize("call", lines("Types are those that TVM infers"))
-def test_types_are_those_that_tvm_infers(call: str) -> None:
-    assert ours(call) == theirs(call)
+Errors = type[Exception] | tuple[type[Exception], ...]
 
 
-@pytest.mark.parametrize("call", lines("What TVM refuses is refused"))
-def test_what_tvm_refuses_is_refused(call: str) -> None:
-    with pytest.raises(REFUSALS):
-        theirs(call)
-    with pytest.raises(RuleError, match="E0603"):
-        ours(call)
+def accepted(infer: Callable[[str], Type], calls: list[str], error: Errors, code: str) -> list[str]:
+    """Those of `calls` for which no error is raised, or one of another `code`."""
+    found = []
+    for call in calls:
+        try:
+            infer(call)
+        except error as problem:
+            if code in str(problem):
+                continue
+        found.append(call)
+    return found
+
+
+def test_types_are_those_that_tvm_infers() -> None:
+    calls = lines("Types are those that TVM infers")
+
+    assert [(call, ours(call)) for call in calls] == [(call, theirs(call)) for call in calls]
+
+
+def test_what_tvm_refuses_is_refused() -> None:
+    calls = lines("What TVM refuses is refused")
+
+    assert accepted(theirs, calls, REFUSALS, "") == []
+    assert accepted(ours, calls, RuleError, "E0603") == []
 
 
 @pytest.mark.parametrize(
@@ -152,9 +168,10 @@ def test_what_only_tvm_refuses(call: str, type_: str) -> None:
     assert str(ours(call)) == type_
 
 
-@pytest.mark.parametrize(("call", "type_"), typed("Of what is not known"))
-def test_what_is_known_of_what_is_not(call: str, type_: str) -> None:
-    assert str(ours(call)) == type_
+def test_what_is_known_of_what_is_not() -> None:
+    known = typed("Of what is not known")
+
+    assert [[call, str(ours(call))] for call, _ in known] == known
 
 
 def sizes_of(call: str) -> Iterator[dict[str, int]]:
@@ -219,23 +236,21 @@ def test_each_operator_has_the_type_that_tvm_infers_or_none_that_is_known() -> N
     assert left == set(" ".join(lines("Operators whose results have no known shape")).split())
 
 
-@pytest.mark.parametrize(
-    "name", sorted(name for name in relax_operators() if operators()[name].attrs)
-)
-def test_attributes_have_the_type_that_tvm_declares(name: str) -> None:
+def test_attributes_have_the_type_that_tvm_declares() -> None:
     """TVM's inference of a call without them may end the process."""
-    assert attributes_type(name)
+    names = [name for name in relax_operators() if operators()[name].attrs]
+
+    assert [name for name in names if not attributes_type(name)] == []
 
 
-@pytest.mark.parametrize("name", sorted(operators()))
-def test_of_operands_of_any_type_something_is_inferred(name: str) -> None:
+def test_of_operands_of_any_type_something_is_inferred() -> None:
     """What is wrong with them is said elsewhere, or by TVM."""
-    operator = operators()[name]
-    given = (OpaqueType(),) * len(operator.operands or ())
-    call = Call(name, given, (None,) * len(given), operator.defaults)
+    for name, operator in operators().items():
+        given = (OpaqueType(),) * len(operator.operands or ())
+        call = Call(name, given, (None,) * len(given), operator.defaults)
 
-    with suppress(MismatchError):
-        infer(call)
+        with suppress(MismatchError):
+            infer(call)
 
 
 IS_ABOUT_A_DTYPE = re.compile(r"data ?types?|dtype", re.IGNORECASE)

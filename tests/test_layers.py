@@ -1,10 +1,9 @@
 """Who imports whom: the table of layers, drawn from the sources themselves."""
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 import collage_dsl
 
@@ -97,50 +96,60 @@ MAY_USE = {
 }
 
 
-def modules() -> Iterator[tuple[str, Path]]:
-    """Each module below a layer, with the layer's name."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        layer = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        if layer != "__init__":
-            yield layer, path
+def layer_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> Iterator[str]:
+MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if layer_of(path) != "__init__"]
+"""Each module below a layer."""
+
+
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """The absolute names of everything that a module imports, wherever it does."""
+    found: list[str] = []
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} has a relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return tuple(found)
 
 
-@pytest.mark.parametrize(
-    ("layer", "path"), list(modules()), ids=lambda v: v if isinstance(v, str) else v.stem
-)
-def test_a_layer_imports_only_what_it_may(layer: str, path: Path) -> None:
-    for name in imports(path):
-        top, *rest = name.split(".")
-        if top == "collage_dsl" and rest[0] != layer:
-            assert rest[0] in MAY_IMPORT[layer], f"{path} imports {name}"
-        assert layer in MAY_USE.get(top, {layer}), f"{path} imports {top}"
+def may_import(layer: str, name: str) -> bool:
+    top, *rest = name.split(".")
+    if top == "collage_dsl":
+        return rest[0] == layer or rest[0] in MAY_IMPORT[layer]
+    return layer in MAY_USE.get(top, {layer})
+
+
+def test_a_layer_imports_only_what_it_may() -> None:
+    wrong = [
+        f"{path} imports {name}"
+        for path in MODULES
+        for name in imports(path)
+        if not may_import(layer_of(path), name)
+    ]
+
+    assert wrong == []
 
 
 def stage(parts: Sequence[str]) -> str:
     return parts[0] if parts and parts[0] in STAGES else ""
 
 
-@pytest.mark.parametrize(
-    "path",
-    sorted((PACKAGE / "language" / "reasoning").glob("*/*.py")),
-    ids=lambda path: f"{path.parent.name}-{path.stem}",
-)
-def test_a_part_of_the_reasoning_imports_only_those_before_it(path: Path) -> None:
-    for name in imports(path):
-        top, *rest = name.split(".")
-        if [top, *rest[:2]] == ["collage_dsl", "language", "reasoning"]:
-            part = rest[2]
-            assert PARTS.index(part) <= PARTS.index(path.parent.name), f"{path} imports {name}"
+def test_a_part_of_the_reasoning_imports_only_those_before_it() -> None:
+    within = "collage_dsl.language.reasoning."
+    wrong = [
+        f"{path} imports {name}"
+        for path in sorted((PACKAGE / "language" / "reasoning").glob("*/*.py"))
+        for name in imports(path)
+        if f"{name}.".startswith(within)
+        if PARTS.index(name.split(".")[3]) > PARTS.index(path.parent.name)
+    ]
+
+    assert wrong == []
 
 
 def test_all_of_the_reasoning_is_in_a_part() -> None:
@@ -150,20 +159,27 @@ def test_all_of_the_reasoning_is_in_a_part() -> None:
     assert {path.parent.name for path in folder.glob("*/*.py")} == {*PARTS}
 
 
-@pytest.mark.parametrize(
-    "path", sorted((PACKAGE / "language").rglob("*.py")), ids=lambda path: path.stem
-)
-def test_a_stage_of_the_language_imports_only_those_before_it(path: Path) -> None:
+def stage_of(path: Path) -> str:
     own = stage(path.relative_to(PACKAGE / "language").parts[:-1])
     assert own or path.parent == PACKAGE / "language", f"{path.parent} is in no stage"
-    for name in imports(path):
-        top, *rest = name.split(".")
-        if [top, *rest[:1]] == ["collage_dsl", "language"]:
-            assert STAGES.index(stage(rest[1:])) <= STAGES.index(own), f"{path} imports {name}"
+    return own
+
+
+def test_a_stage_of_the_language_imports_only_those_before_it() -> None:
+    within = "collage_dsl.language."
+    wrong = [
+        f"{path} imports {name}"
+        for path in sorted((PACKAGE / "language").rglob("*.py"))
+        for name in imports(path)
+        if f"{name}.".startswith(within)
+        if STAGES.index(stage(name.split(".")[2:])) > STAGES.index(stage_of(path))
+    ]
+
+    assert wrong == []
 
 
 def test_every_layer_is_in_the_table() -> None:
-    assert {layer for layer, _ in modules()} == set(MAY_IMPORT)
+    assert set(map(layer_of, MODULES)) == set(MAY_IMPORT)
 
 
 def test_no_layer_can_reach_itself() -> None:
@@ -176,10 +192,12 @@ def test_no_layer_can_reach_itself() -> None:
         below(layer)
 
 
-@pytest.mark.parametrize(
-    ("layer", "path"), list(modules()), ids=lambda v: v if isinstance(v, str) else v.stem
-)
-def test_a_module_keeps_its_private_names_to_itself(layer: str, path: Path) -> None:
-    for name in imports(path):
-        if name.startswith("collage_dsl."):
-            assert not name.rpartition(".")[2].startswith("_"), f"{path} imports {name}"
+def test_a_module_keeps_its_private_names_to_itself() -> None:
+    wrong = [
+        f"{path} imports {name}"
+        for path in MODULES
+        for name in imports(path)
+        if name.startswith("collage_dsl.") and name.rpartition(".")[2].startswith("_")
+    ]
+
+    assert wrong == []

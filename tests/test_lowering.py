@@ -17,13 +17,12 @@ from tvm.script import relax as R
 from tvm.script import tirx as T
 
 import collage_dsl as collage
-from collage_dsl.resources import shipped_spec
 from tests.cases import covering
 from tests.partitioned import LLVM
 
 Array = np.ndarray[Any, Any]
 
-NATIVE = [shipped_spec("native")]
+NATIVE = ["native"]
 
 
 def partitioned(module: tvm.IRModule) -> tvm.IRModule:

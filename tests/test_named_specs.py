@@ -193,3 +193,7 @@ def test_imports_are_searched_for_in_folders_that_are_strings(tmp_path: Path) ->
 
     assert list(collage.patterns(text=text, search=[str(tmp_path)])) == ["p"]
     assert list(builder.imported("lib.collage", search=[str(tmp_path)])) == ["act"]
+
+
+def test_a_shipped_spec_is_read_once() -> None:
+    assert specs_named("native")[0] is specs_named("native")[0]

@@ -15,7 +15,6 @@ from collage_dsl.frontend.reference import reference_session
 from collage_dsl.graph import Form, Graph, Node, TensorType
 from tests.reference import run_onnx
 
-SPECS = Path(__file__).parent.parent / "specs"
 WEIGHT = np.random.default_rng(1).uniform(-1, 1, (8, 8)).astype(np.float32)
 
 RELU = helper.make_node("Relu", ["x"], ["y"])
@@ -34,9 +33,7 @@ def model(nodes: Sequence[onnx.NodeProto], outputs: str, shape: Sequence[int]) -
 
 def compiled(given: onnx.ModelProto, spec: str) -> collage.Compiled:
     """`given` compiled with every kernel at one price, which measures none."""
-    return collage.compile(
-        given, [SPECS / f"{spec}.collage"], cost=lambda candidate: 1e-6, race_seconds=0.01
-    )
+    return collage.compile(given, [spec], cost=lambda candidate: 1e-6, race_seconds=0.01)
 
 
 @pytest.mark.parametrize("spec", ["native", "onnxruntime"])

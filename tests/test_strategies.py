@@ -1,5 +1,6 @@
 """Strategies of others: a function, or what an installed package declares."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -124,6 +125,20 @@ def test_ours_comes_before_one_of_a_package_with_its_name(
 
     assert search(problem(), "auto").cost == 2.0
     assert strategy_names().count("auto") == 1
+
+
+def test_a_package_is_found_that_is_installed_while_the_program_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    os.utime(tmp_path, (0, 0))
+    assert "late" not in strategy_names()
+
+    about = tmp_path / "late-1.0.dist-info"
+    about.mkdir()
+    (about / "entry_points.txt").write_text("[collage_dsl.strategies]\nlate = late:search\n")
+
+    assert "late" in strategy_names()
 
 
 FOREIGN = candidate(CHAIN, "b", "c")

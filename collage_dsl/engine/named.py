@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 
 from collage_dsl.engine.spec_files import load
@@ -34,10 +35,19 @@ def specs_named(
     if not file:
         raise UnknownTarget(f"target '{named}' names no file: write FILE or FILE#NAME")
     path = spec_file(file)
-    specs = load(path, search=folders_for(path), allow_extern=allow_extern)
+    if path == shipped_spec(file):
+        specs = _shipped(path)
+    else:
+        specs = load(path, search=folders_for(path), allow_extern=allow_extern)
     if not specs:
         raise UnknownTarget(f"{file} has no target")
     return (target_of(specs, wanted, file),) if wanted else tuple(specs.values())
+
+
+@cache
+def _shipped(path: Path) -> Mapping[str, FusionSpec]:
+    """The specs of a file that ships. It stays as it is while a program runs, and is read once."""
+    return load(path)
 
 
 def target_of(specs: Mapping[str, FusionSpec], name: str, file: str) -> FusionSpec:

@@ -1,10 +1,10 @@
 """
 Attempt the cases of many seeds in one process, and report on standard output.
 
-    python -m tests.fuzz CAMPAIGN FIRST COUNT FOLDER
+    python -m tests.fuzz FOLDER CAMPAIGN:FIRST:END...
 
-A line `begin SEED` comes before each case, and `failed SEED` with the traceback in JSON after one
-that fails. A case that takes too much CPU time ends the process.
+A line `begin CAMPAIGN SEED` comes before each case, and `failed CAMPAIGN SEED` with the traceback
+in JSON after one that fails. A case that takes too much CPU time ends the process.
 """
 
 import json
@@ -24,23 +24,25 @@ MAPPED = 6 * GIB
 """The most address space. The libraries map far more than they use."""
 
 
-def main(campaign: str, first: int, count: int, folder: Path) -> None:
+def main(folder: Path, *campaigns: str) -> None:
     reports = os.fdopen(os.dup(1), "w", buffering=1)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     resource.setrlimit(resource.RLIMIT_AS, (MAPPED, MAPPED))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for seed in range(first, first + count):
-        place = folder / f"{campaign}-{seed}"
-        rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
-        reports.write(f"begin {seed}\n")
-        problem = attempt(campaign, seed, place)
-        if problem:
-            reports.write(f"failed {seed} {json.dumps(problem)}\n")
-        else:
-            rmtree(place)
+    for each in campaigns:
+        campaign, first, end = each.split(":")
+        for seed in range(int(first), int(end)):
+            place = folder / f"{campaign}-{seed}"
+            rmtree(place, ignore_errors=True)
+            place.mkdir(parents=True)
+            reports.write(f"begin {campaign} {seed}\n")
+            problem = attempt(campaign, seed, place)
+            if problem:
+                reports.write(f"failed {campaign} {seed} {json.dumps(problem)}\n")
+            else:
+                rmtree(place)
 
 
 def attempt(campaign: str, seed: int, place: Path) -> str:
@@ -63,5 +65,4 @@ def peak_megabytes() -> int:
 
 
 if __name__ == "__main__":
-    campaign, first, count, folder = sys.argv[1:]
-    main(campaign, int(first), int(count), Path(folder))
+    main(Path(sys.argv[1]), *sys.argv[2:])
