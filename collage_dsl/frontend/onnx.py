@@ -39,6 +39,7 @@ from collage_dsl.frontend.onnx_fold import can_fold, fold
 from collage_dsl.frontend.onnx_functions import body_of, of_standard
 from collage_dsl.frontend.onnx_fused import unfused
 from collage_dsl.frontend.onnx_in_relax import onnx_call
+from collage_dsl.frontend.onnx_kept_shapes import kept_shapes
 from collage_dsl.frontend.onnx_limits import MICROSOFT, is_known, joins, limit, newer, takes_shapes
 from collage_dsl.frontend.onnx_loops import count_of, steps_of
 from collage_dsl.frontend.onnx_model import (
@@ -472,6 +473,7 @@ class _Importer(Values):
         tensors = [name for name in found.operands if name not in self.objects]
         formulas = {size for name in tensors for size in sizes_in(self.onnx_type(name))}
         types = [self.relax_type(each, formulas) for each in found.types]
+        types = self.with_formulas(node, found.results, types)
         type_ = types[0] if len(types) == 1 else relax.TupleType(types)
         made = self.builder.emit(onnx_call(found.node, operands, type_))
         self.names[made] = (
@@ -484,6 +486,21 @@ class _Importer(Values):
             self.kept[hash(self.values[name])] = self.values[name]
             if not dtype_of(each):
                 self.objects[name] = each
+
+    def with_formulas(
+        self, node: onnx.NodeProto, results: Sequence[str], types: Sequence[Any]
+    ) -> list[Any]:
+        """`types` of the results of a kept node, with the shapes that inference does not find."""
+        if all(map(self.follows, types)):
+            return list(types)
+        shapes = kept_shapes(Site(self, node, attributes(node)))
+        known = dict(zip(node.output, shapes, strict=False))
+        return [
+            relax.TensorType(relax.ShapeExpr(known[name]), type_.dtype)
+            if name in known and isinstance(type_, relax.TensorType) and not self.follows(type_)
+            else type_
+            for name, type_ in zip(results, types, strict=True)
+        ]
 
     def result(self, node: onnx.NodeProto) -> Value:
         site = Site(self, node, attributes(node))
