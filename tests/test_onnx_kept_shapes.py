@@ -51,8 +51,8 @@ CASES = {
     "resize_to_sizes": (
         (
             f"{IMAGE} <int64[2] two = {{2, 1}}> {{ s = Shape<start = 2>(x) m = Mul(s, two) "
-            'a = Resize<mode = "linear", coordinate_transformation_mode = "align_corners", axes = [2, 3]>'
-            "(x, , , m) y = Relu(a) }"
+            'a = Resize<mode = "linear", coordinate_transformation_mode = "align_corners", '
+            "axes = [2, 3]>(x, , , m) y = Relu(a) }"
         ),
         ["onnx.Resize"],
         ("b", 3, "h * 2", "w"),
