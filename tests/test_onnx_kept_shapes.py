@@ -57,6 +57,15 @@ CASES = {
         ["onnx.Resize"],
         ("b", 3, "h * 2", "w"),
     ),
+    "padding": (
+        (
+            f"{IMAGE} <int64[2] by = {{4, 4}}, int64[2] axes = {{2, 3}}> {{ "
+            "s = Shape<start = 2>(x) r = Mod(s, by) none = Sub(r, r) p = Concat<axis = 0>(none, r) "
+            "a = Pad(x, p, , axes) y = Exp(a) }"
+        ),
+        ["onnx.Pad"],
+        ("b", 3, "h + (h % 4)", "w + (w % 4)"),
+    ),
     "frequencies": (
         (
             "(float[b, t] x) => (float[c, d, e, f] y) <int64 by = {5}, int64 n = {16}> "

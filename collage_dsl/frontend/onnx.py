@@ -28,7 +28,12 @@ from collage_dsl.frontend.errors import (
 )
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.frontend.onnx_affine import Affine, Linear
-from collage_dsl.frontend.onnx_check import array_of_sparse, array_of_tensor, problem_of
+from collage_dsl.frontend.onnx_check import (
+    array_of_sparse,
+    array_of_tensor,
+    problem_of,
+    unknown_operator,
+)
 from collage_dsl.frontend.onnx_constants import (
     array_of_constant,
     attributes,
@@ -454,6 +459,8 @@ class _Importer(Values):
         try:
             found = opaque(node, self.header, self.uses.keys(), self.onnx_type, self.constant)
         except CannotConvertError as error:
+            if missing := unknown_operator(node, self.opset):
+                raise FrontendError(f"{_cannot(node)}: {missing}") from None
             said = reason if is_doubtful else f"{reason}; {error}"
             raise CannotConvertError(said) from None
         if is_doubtful and refusal(found, self.constant):

@@ -84,6 +84,17 @@ _LARGEST_DENOMINATOR = 1 << 6
 """Sizes times a scale like 0.75 are exact in floats; those times 1/3 are rounded."""
 
 
+def _padded(site: Site) -> list[Shape] | None:
+    dims, pads = site.dims(), site.sizes(1)
+    chosen = site.sizes(3) if site.has(3) else range(len(dims or ()))
+    if dims is None or pads is None or chosen is None or len(pads) != 2 * len(chosen):
+        return None
+    shape = list(dims)
+    for place, axis in enumerate(chosen):
+        shape[axis] += pads[place] + pads[place + len(chosen)]
+    return [shape]
+
+
 def _joined(site: Site) -> list[Shape] | None:
     shapes = [site.dims(place) for place in range(len(site.node.input))]
     known = [shape for shape in shapes if shape]
@@ -158,6 +169,7 @@ _RULES: Mapping[str, Callable[[Site], list[Shape] | None]] = {
     **dict.fromkeys(_ELEMENTWISE, _broadcast),
     "ArrayFeatureExtractor": _extracted,
     "Concat": _joined,
+    "Pad": _padded,
     "Resize": _resized,
     "STFT": _transformed,
     "Upsample": _resized,
