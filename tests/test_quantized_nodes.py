@@ -63,7 +63,7 @@ def constants(seed: int = 0) -> dict[str, Array]:
         "kz": byte("int8", 5),
         "kt": byte("uint8", 5, 16, spread=100),
         "kb": rng.integers(-9000, 9000, 5).astype(np.int32),
-        "several": byte("int8", 2, 16, 5, spread=100),
+        "several": byte("int8", 3, 16, 5, spread=100),
         "its": scale(16),
         "itz": byte("int8", 16),
         "is_x": rng.integers(0, 2, (2, 6, 9, 9)).astype(bool),
