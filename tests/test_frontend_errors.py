@@ -78,7 +78,7 @@ def test_an_unknown_operator_is_named_with_its_node() -> None:
     foo = helper.make_node("Foo", ["x"], ["y"], name="foo_1")
     given = model([foo], {"x": (2,)}, ["y"])
 
-    assert refusal(given).startswith("cannot import `foo_1`: operator Foo is not supported; onnx")
+    assert refusal(given).startswith("cannot import `foo_1`: ONNX has no operator Foo in operator")
 
 
 def test_a_node_without_a_name_goes_by_its_output() -> None:
@@ -183,7 +183,7 @@ def test_an_input_of_strings_is_no_tensor_of_relax() -> None:
 
 def test_a_node_that_needs_a_size_is_kept_for_any_size() -> None:
     given = model(
-        [node("MaxPool", "x", "y", kernel_shape=[3, 3], auto_pad="SAME_UPPER")],
+        [node("MaxPool", "x", "y", kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER")],
         {"x": (1, 3, "h", "w")},
         ["y"],
     )
@@ -214,6 +214,22 @@ def test_a_value_that_nothing_computes_is_named() -> None:
     given = model([node("Relu", "z", "y")], {"x": (2,)}, ["y"])
 
     assert refusal(given) == "nothing in the model computes the value `z`"
+
+
+@pytest.mark.parametrize(
+    ("op", "said"),
+    [
+        ("Erfc", "what wrote the model has not converted it"),
+        ("ImageDecoder", "it came with set 20"),
+    ],
+)
+def test_an_operator_that_onnx_lacks_in_the_set_of_the_model_is_named(op: str, said: str) -> None:
+    """tf2onnx leaves operators of TensorFlow that it does not know as they are."""
+    given = model([node(op, "x", "y")], {"x": ("n",)}, ["y"], opset=17)
+
+    assert refusal(given) == (
+        f"cannot import `{op}_y`: ONNX has no operator {op} in operator set 17: {said}"
+    )
 
 
 def test_an_operator_set_that_never_was_is_refused() -> None:

@@ -429,3 +429,25 @@ def test_scales_without_elements_are_none(mode: str, opset: int) -> None:
     found = compiled.run(inputs)
 
     np.testing.assert_allclose(found["y"], runner(model)(inputs)["y"], rtol=1e-4, atol=1e-6)
+
+
+def test_nodes_may_stand_before_those_that_they_need() -> None:
+    """quantize_dynamic sorts nodes, and forgets what branches take from outside."""
+    model = parse_model(
+        """<ir_version: 9, opset_import: ["": 17]> g (float[3] x, bool c) => (float[3] y) {
+          y = If (c) <
+            then_branch = p () => (float[3] z) { z = Neg (b) },
+            else_branch = q () => (float[3] w) { w = Abs (b) }>
+          b = Add (a, a)
+          a = Exp (x)
+        }"""
+    )
+    compiled = collage.compile(
+        model, ["native", "onnxruntime"], cost=[lambda kernel: 1e-6], race_seconds=0.01
+    )
+    inputs = {"x": np.arange(3, dtype=np.float32), "c": np.array([True])[0]}
+
+    found = compiled.run(inputs)
+
+    np.testing.assert_allclose(found["y"], -2 * np.exp(inputs["x"]), rtol=1e-5)
+    assert [node.output[0] for node in model.graph.node] == ["y", "b", "a"]

@@ -47,6 +47,12 @@ ARITHMETIC = [
         {"coefficients": [1.0, -2.0, 0.5, 3.0, 4.0, 5.0], "intercepts": [1.0, 2.0], "targets": 2},
         ["matmul", "add"],
     ),
+    ("Normalizer", {"norm": "L1"}, ["abs", "sum", "divide", "equal", "where"]),
+    (
+        "Normalizer",
+        {"norm": "L2"},
+        ["multiply", "sum", "divide", "sqrt", "less", "negative", "where", "equal", "where"],
+    ),
     ("Scaler", {"offset": [1.0, 2.0, 3.0], "scale": [0.5, 0.25, 3.0]}, ["add", "multiply"]),
     ("Scaler", {"offset": [1.0], "scale": [0.5]}, ["add", "multiply"]),
 ]
@@ -67,20 +73,56 @@ def test_arithmetic_of_features_is_native(
     np.testing.assert_allclose(found, run_onnx(given, {"x": x})["y0"], 1e-5, 1e-6)
 
 
+@pytest.mark.parametrize(
+    ("transform", "made"),
+    [("NONE", []), ("LOGISTIC", ["sigmoid"]), ("SOFTMAX", ["nn.softmax"])],
+)
+def test_a_linear_classifier_is_a_product_and_a_place(transform: str, made: list[str]) -> None:
+    attrs = {
+        "classlabels_ints": [7, -3, 5],
+        "coefficients": [1.0, -2.0, 0.5, 3.0, 4.0, 5.0, -1.0, -1.0, 2.0],
+        "intercepts": [0.5, 0.25, -0.5],
+        "post_transform": transform,
+    }
+    given = model("LinearClassifier", attrs, "n", 3, results=2)
+    compiled = collage.compile(given, ["native"], cost=[lambda kernel: 1e-6], race_seconds=0.1)
+    inputs = {"x": features(6, 3)}
+
+    found = compiled.run(inputs)
+
+    assert calls(collage.from_onnx(given)) == ["matmul", "add", "argmax", "take", *made]
+    right = run_onnx(given, inputs)
+    assert found["y0"].tolist() == right["y0"].tolist()
+    np.testing.assert_allclose(found["y1"], right["y1"], 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"post_transform": "PROBIT"}, {"coefficients": [1.0] * 3, "intercepts": [0.0]}],
+)
+def test_other_linear_classifiers_stay(changed: Mapping[str, Any]) -> None:
+    attrs = {"classlabels_ints": [0, 1], "coefficients": [1.0] * 6, "intercepts": [0.0, 1.0]}
+
+    graph = collage.from_onnx(model("LinearClassifier", attrs | changed, "n", 3, results=2))
+
+    assert calls(graph) == [f"{ML}.LinearClassifier"]
+
+
 @pytest.mark.parametrize("rank", [1, 2, 3])
-@pytest.mark.parametrize("indices", ["constant", "computed"])
+@pytest.mark.parametrize("indices", ["constant", "computed", "largest"])
 def test_features_are_taken_along_the_last_axis(indices: str, rank: int) -> None:
     x = features(*(2, 3, 5)[-rank:])
-    places = (
-        "Constant <value_ints = [4, 0]> ()"
-        if indices == "constant"
-        else ("ArgMax <axis = 0, keepdims = 0> (z)")
-    )
+    places = {
+        "constant": "p = Constant <value_ints = [4, 0]> ()",
+        "computed": "p = ArgMax <axis = 0, keepdims = 0> (z)",
+        "largest": "two = Constant <value_ints = [2]> () l, q = TopK <axis = 0> (z, two) "
+        "p = Transpose <perm = [1, 0]> (q)",
+    }[indices]
     dims = ",".join(map(str, x.shape))
     given = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["": 17, "{ML}": 3]>
         g (float[{dims}] x, float[5,n] z) => (float y) {{
-          p = {places}
+          {places}
           y = {ML}.ArrayFeatureExtractor (x, p)
         }}"""
     )
@@ -140,7 +182,7 @@ def vectors(count: int, *, is_likely: bool) -> dict[str, Any]:
 
 LINEAR = {"kernel_type": "LINEAR", "coefficients": [1.0, 2.0, 3.0], "rho": [0.5]}
 SHAPED = [
-    ("Normalizer", {"norm": "L1"}, 1),
+    ("Normalizer", {"norm": "MAX"}, 1),
     ("LinearRegressor", {"coefficients": [1.0] * 3, "post_transform": "LOGISTIC"}, 1),
     ("SVMRegressor", LINEAR | {"kernel_params": [0.0, 0.0, 0.0]}, 1),
     *(

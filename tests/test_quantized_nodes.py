@@ -63,6 +63,9 @@ def constants(seed: int = 0) -> dict[str, Array]:
         "kz": byte("int8", 5),
         "kt": byte("uint8", 5, 16, spread=100),
         "kb": rng.integers(-9000, 9000, 5).astype(np.int32),
+        "several": byte("int8", 3, 16, 5, spread=100),
+        "its": scale(16),
+        "itz": byte("int8", 16),
         "is_x": rng.integers(0, 2, (2, 6, 9, 9)).astype(bool),
     }
 
@@ -170,6 +173,13 @@ def test_what_has_no_such_form_stays(call: str) -> None:
     assert op.startswith(M)
 
 
+def test_scales_that_do_not_fit_stay() -> None:
+    """The optimizer of onnxruntime makes such products of factors with scales along axis 1."""
+    graph = collage.from_onnx(model("QLinearMatMul (m, s, z, several, its, itz, o, v)", 17))
+
+    assert graph.operators(graph.calls) == ("onnx.QLinearMatMul",)
+
+
 @pytest.mark.parametrize(
     ("call", "operands"),  # a weight is moved by its zero point, if it fits into bytes then
     [
@@ -210,3 +220,21 @@ def test_a_product_without_an_addend_is_a_usual_one(opset: int) -> None:
 
     [theirs] = run_onnx(made, inputs).values()
     assert_in_steps(found.run(inputs)["r"], theirs)
+
+
+def test_signed_bytes_in_blocks_without_zero_points_run_in_onnxruntime() -> None:
+    """Its optimisation that makes them unsigned gives all blocks one zero point, which fails."""
+    made = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 21]>
+        g (float[n, 8] x) => (float[n, 3] y) <float[2, 3] s = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6}> {
+          w = DequantizeLinear<axis = 0, block_size = 4>(q, s)
+          y = MatMul(x, w)
+        }"""
+    )
+    bytes_ = np.arange(-12, 12, dtype=np.int8).reshape(8, 3)
+    made.graph.initializer.append(numpy_helper.from_array(bytes_, "q"))
+    found = collage.compile(made, ["onnxruntime"], cost=lambda _: 1e-5, race_seconds=0.01)
+    x = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
+
+    [right] = run_onnx(made, {"x": x}).values()
+    np.testing.assert_allclose(found.run({"x": x})["y"], right, 1e-5, 1e-5)

@@ -170,13 +170,13 @@ def _node(text: str) -> "_Kernel":
     from collage_dsl.crashes import without_crashes_in  # imports onnx
 
     model = without_crashes_in(OnnxNode.from_text(text).model)
-    return _Kernel("node", _session(model, partial(_settings, 1), _MAY_CRASH), ())
+    return _Kernel("node", _session(model, partial(_settings, 1), _HARMFUL), ())
 
 
-_MAY_CRASH = ("MatmulTransposeFusion",)
+_HARMFUL = ("MatmulTransposeFusion", "QDQS8ToU8Transformer")
 """
-Optimisations of the graphs inside a node that may end the process, as the backend says, which
-leaves them out only where it has to.
+Optimisations of the graphs inside a node that may do harm, as the backend says, which leaves them
+out only where it has to.
 """
 
 

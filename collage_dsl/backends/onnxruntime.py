@@ -85,15 +85,18 @@ def _never_changed(model: onnx.ModelProto) -> set[str]:
 
 def _left_out(model: onnx.ModelProto, graph: Graph) -> list[str]:
     """
-    The optimisations that may end the process. The one that makes a transposition a part of a
-    product does so after a later pass, if it moves a cast, which onnxruntime itself puts before
+    The optimisations that do harm. The one that makes a transposition a part of a product may end
+    the process after a later pass, if it moves a cast, which onnxruntime itself puts before
     each product of float16, past a transposition of the first axis (microsoft/onnxruntime#28392).
+    The one that makes signed bytes unsigned gives blocks one zero point for all, which fails.
     """
     nodes = list(nodes_within(model.graph.node))
     types = {type_.dtype for node in graph.nodes for type_ in tensors(node.type)}
     has_cast = any(n.op_type == "Cast" for n in nodes) or not types.isdisjoint(_CAST)
     has_product = any(n.op_type.endswith("MatMul") for n in nodes)
-    return ["MatmulTransposeFusion"] if has_cast and has_product and any(map(_moves, nodes)) else []
+    may_end = has_cast and has_product and any(map(_moves, nodes))
+    found = ["MatmulTransposeFusion"] if may_end else []
+    return [*found, "QDQS8ToU8Transformer"] if any(map(_has_plain_blocks, nodes)) else found
 
 
 _CAST = ("float16", "bfloat16")
@@ -105,6 +108,13 @@ def _moves(node: onnx.NodeProto) -> bool:
         return False
     order = next((list(each.ints) for each in node.attribute if each.name == "perm"), [])
     return not order or order[0] != 0
+
+
+def _has_plain_blocks(node: onnx.NodeProto) -> bool:
+    """Whether this quantizes or dequantizes in blocks, without zero points."""
+    if node.op_type not in ("DequantizeLinear", "QuantizeLinear") or any(node.input[2:]):
+        return False
+    return any(each.name == "block_size" and each.i for each in node.attribute)
 
 
 def _unfit(graph: Graph) -> str | None:

@@ -28,7 +28,12 @@ from collage_dsl.frontend.errors import (
 )
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.frontend.onnx_affine import Affine, Linear
-from collage_dsl.frontend.onnx_check import array_of_sparse, array_of_tensor, problem_of
+from collage_dsl.frontend.onnx_check import (
+    array_of_sparse,
+    array_of_tensor,
+    problem_of,
+    unknown_operator,
+)
 from collage_dsl.frontend.onnx_constants import (
     array_of_constant,
     attributes,
@@ -39,6 +44,7 @@ from collage_dsl.frontend.onnx_fold import can_fold, fold
 from collage_dsl.frontend.onnx_functions import body_of, of_standard
 from collage_dsl.frontend.onnx_fused import unfused
 from collage_dsl.frontend.onnx_in_relax import onnx_call
+from collage_dsl.frontend.onnx_kept_shapes import kept_shapes
 from collage_dsl.frontend.onnx_limits import MICROSOFT, is_known, joins, limit, newer, takes_shapes
 from collage_dsl.frontend.onnx_loops import count_of, steps_of
 from collage_dsl.frontend.onnx_model import (
@@ -453,6 +459,8 @@ class _Importer(Values):
         try:
             found = opaque(node, self.header, self.uses.keys(), self.onnx_type, self.constant)
         except CannotConvertError as error:
+            if missing := unknown_operator(node, self.opset):
+                raise FrontendError(f"{_cannot(node)}: {missing}") from None
             said = reason if is_doubtful else f"{reason}; {error}"
             raise CannotConvertError(said) from None
         if is_doubtful and refusal(found, self.constant):
@@ -472,6 +480,7 @@ class _Importer(Values):
         tensors = [name for name in found.operands if name not in self.objects]
         formulas = {size for name in tensors for size in sizes_in(self.onnx_type(name))}
         types = [self.relax_type(each, formulas) for each in found.types]
+        types = self.with_formulas(node, found.results, types)
         type_ = types[0] if len(types) == 1 else relax.TupleType(types)
         made = self.builder.emit(onnx_call(found.node, operands, type_))
         self.names[made] = (
@@ -484,6 +493,21 @@ class _Importer(Values):
             self.kept[hash(self.values[name])] = self.values[name]
             if not dtype_of(each):
                 self.objects[name] = each
+
+    def with_formulas(
+        self, node: onnx.NodeProto, results: Sequence[str], types: Sequence[Any]
+    ) -> list[Any]:
+        """`types` of the results of a kept node, with the shapes that inference does not find."""
+        if all(map(self.follows, types)):
+            return list(types)
+        shapes = kept_shapes(Site(self, node, attributes(node)))
+        known = dict(zip(node.output, shapes, strict=False))
+        return [
+            relax.TensorType(relax.ShapeExpr(known[name]), type_.dtype)
+            if name in known and isinstance(type_, relax.TensorType) and not self.follows(type_)
+            else type_
+            for name, type_ in zip(results, types, strict=True)
+        ]
 
     def result(self, node: onnx.NodeProto) -> Value:
         site = Site(self, node, attributes(node))

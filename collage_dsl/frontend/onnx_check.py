@@ -246,3 +246,15 @@ def schema_of(op: str, opset: int, domain: str) -> onnx.defs.OpSchema | None:
         return onnx.defs.get_schema(op, opset, "" if domain == "ai.onnx" else domain)
     except onnx.defs.SchemaError:
         return None
+
+
+def unknown_operator(node: onnx.NodeProto, opset: int) -> str:
+    """What is wrong with a node whose operator ONNX does not have in a set; empty if it has it."""
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    if domain or schema_of(node.op_type, opset, domain) is not None:
+        return ""
+    said = f"ONNX has no operator {node.op_type} in operator set {opset}"
+    newest = schema_of(node.op_type, onnx.defs.onnx_opset_version(), domain)
+    if newest is not None and newest.since_version > opset:
+        return f"{said}: it came with set {newest.since_version}"
+    return f"{said}: what wrote the model has not converted it"

@@ -13,6 +13,7 @@ from collage_dsl.frontend.onnx_check import check_names, np_dtype, size_fault
 from collage_dsl.frontend.onnx_data import Data, read, read_nested
 from collage_dsl.frontend.onnx_inlined import inlined
 from collage_dsl.frontend.onnx_newest import has_new_operators, is_too_new, lowered
+from collage_dsl.frontend.onnx_order import in_order
 from collage_dsl.frontend.onnx_scope import names_read
 from collage_dsl.frontend.onnx_types import dtype_of, type_text
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
@@ -70,7 +71,7 @@ def _checked(loaded: onnx.ModelProto, model: str | Path | onnx.ModelProto) -> on
     if is_too_new(loaded):
         loaded = lowered(loaded)
     check_names(loaded.graph)
-    return loaded
+    return in_order(loaded)
 
 
 def _what(model: str | Path | onnx.ModelProto) -> str:

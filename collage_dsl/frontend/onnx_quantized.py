@@ -101,6 +101,9 @@ def _floats(parts: Parts, place: int, axis: int | None = None) -> str | None:
         return parts.emit("DequantizeLinear", x, *(_scalar(parts, each) for each in given))
     if axis is None or axis < 0 or any(len(parts.sizes(each)) != 1 for each in given):
         return None
+    count = parts.sizes(place)[axis]
+    if any(count not in (None, *parts.sizes(each)) for each in given):  # as onnxruntime may fuse
+        return None
     # The operator of the standard has an axis from set 13 on.
     names = map(parts.operand, given)
     return parts.emit("DequantizeLinear", x, *names, axis=axis, domain=MICROSOFT)

@@ -115,6 +115,12 @@ class Arithmetic:
             return one == other
         return bool(self.analyzer.can_prove(tirx.EQ(_expr(one), _expr(other))))
 
+    def is_never(self, one: Size, other: Size) -> bool:
+        """Whether two sizes are never the same."""
+        if isinstance(one, int) and isinstance(other, int):
+            return one != other
+        return bool(self.analyzer.can_prove(tirx.NE(_expr(one), _expr(other))))
+
     def larger(self, one: Size, other: Size) -> Size:
         if self.is_at_least(one, other):
             return one

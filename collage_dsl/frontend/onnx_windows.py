@@ -46,15 +46,18 @@ def _pads(site: Site, type_: Any, kernel: Sequence[int | None]) -> list[int]:
         return list(site.attrs.get("pads") or (0,) * 2 * axes)
     if mode == "VALID":
         return [0] * 2 * axes
-    dims, sizes = known_dims(static_dims(type_)[2:]), known_dims(kernel)
-    if dims is None or sizes is None:
-        raise CannotConvertError(f"{mode} padding of an unknown shape")
+    sizes = known_dims(kernel)
+    if sizes is None:
+        raise CannotConvertError(f"{mode} padding for a window of unknown size")
     strides = per_axis(site, "strides", axes + 2)
     dilations = per_axis(site, "dilations", axes + 2)
-    total = [
-        max(0, (-(-dim // stride) - 1) * stride + (size - 1) * dilation + 1 - dim)
-        for dim, size, stride, dilation in zip(dims, sizes, strides, dilations, strict=True)
-    ]
+    total = []
+    for each in zip(static_dims(type_)[2:], sizes, strides, dilations, strict=True):
+        dim, size, stride, dilation = each
+        behind = (size - 1) * dilation
+        if dim is None and stride > 1 and behind:
+            raise CannotConvertError(f"{mode} padding of an unknown size by strides")
+        total.append(behind if dim is None else max(0, behind - (dim - 1) % stride))
     less = [pad // 2 for pad in total]
     more = [pad - half for pad, half in zip(total, less, strict=True)]
     return less + more if mode == "SAME_UPPER" else more + less
