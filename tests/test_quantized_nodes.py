@@ -164,6 +164,7 @@ def test_an_operator_on_quantized_numbers_is_a_usual_one(call: str, op: str, ops
     [
         f"{M}QLinearAveragePool <kernel_shape = [3,3], channels_last = 1> (x, s, z, t, v)",
         f"{M}QLinearSoftmax <axis = 1, opset = 12> (m, s, z, tiny, none)",
+        f"{M}QLinearSoftmax <axis = -1, opset = 17> (m, s, z, o, none)",
     ],
 )
 def test_what_has_no_such_form_stays(call: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
 import onnx
 
 from collage_dsl.frontend.onnx_limits import MICROSOFT
@@ -65,7 +66,14 @@ def _pool(op: str, parts: Parts) -> Nodes | None:
 
 
 def _softmax(parts: Parts) -> Nodes | None:
-    """A `Softmax` as of the operator set that the node names; the last axis is alike in all."""
+    """
+    A `Softmax` as of the operator set that the node names; the last axis is alike in all. That of
+    onnxruntime counts in whole parts of the scale, so its results are others where one by the scale
+    is no whole number.
+    """
+    scale = parts.values.constant(parts.operand(3))
+    if scale is None or not (np.float32(1) / scale == np.rint(np.float32(1) / scale)).all():
+        return None
     rank, axis = len(parts.sizes(0)), parts.attrs.get("axis", -1)
     is_alike = (parts.attrs.get("opset", 0) < 13) == (parts.values.opset < 13)
     if not is_alike and axis not in (-1, rank - 1):
