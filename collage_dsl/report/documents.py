@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from collage_dsl.cost import Infeasible, Variant
 from collage_dsl.graph import CandidateKernel, Origin, is_fast_math, label_of, members
 from collage_dsl.printable import well_formed
-from collage_dsl.search import FORESEEN, Plan, PlannedKernel, SearchRecord
+from collage_dsl.search import CLOSE, FORESEEN, Plan, PlannedKernel, SearchRecord
 
 
 class Document(BaseModel):
@@ -225,8 +225,8 @@ class SearchDocument(Document):
     because: str = Field(description="why this strategy")
     proven: bool = Field(description="no plan of these candidates is better")
     predicted: bool = Field(
-        description="the same, unless a candidate without a price costs less than "
-        f"{FORESEEN:.0%} of what is predicted"
+        description=f"no plan costs more than {CLOSE:.0%} less, unless a candidate without a "
+        f"price costs less than {FORESEEN:.0%} of what is predicted"
     )
     bound: float = Field(description="no plan of these candidates costs less")
     gap: float = Field(description="what part of its cost a cheaper plan may save")

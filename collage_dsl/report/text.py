@@ -20,7 +20,7 @@ from collage_dsl.report.documents import (
     SearchDocument,
     VerificationDocument,
 )
-from collage_dsl.search import FORESEEN
+from collage_dsl.search import CLOSE, FORESEEN
 
 _REASONS = 3
 """How many reasons why kernels are infeasible are shown at most."""
@@ -205,8 +205,8 @@ def search_text(document: SearchDocument) -> str:
     """How the plan was found, and how good it is known to be."""
     if document.predicted:
         known = (
-            "no plan is cheaper, unless a kernel without a price costs less than "
-            f"{FORESEEN:.0%} of what is predicted"
+            f"no plan is more than {CLOSE:.0%} cheaper, unless a kernel without a price costs "
+            f"less than {FORESEEN:.0%} of what is predicted"
         )
     elif document.gap < _NO_GAP:
         known = "no plan is cheaper"

@@ -11,7 +11,7 @@ from collage_dsl.search.evolution import Refined, Times, fittest, refine
 from collage_dsl.search.exhaustive import exhaustive
 from collage_dsl.search.milp import milp
 from collage_dsl.search.plan import NoPlanError, Plan, PlannedKernel
-from collage_dsl.search.problem import FORESEEN, Ahead, LowerBound, Problem
+from collage_dsl.search.problem import CLOSE, FORESEEN, Ahead, LowerBound, Problem
 from collage_dsl.search.regions import Regions, Solve
 from collage_dsl.search.regret import regrets
 from collage_dsl.search.reporter import NO_REPORTER, NoReporter, Reporter, SearchRecord
@@ -26,6 +26,7 @@ from collage_dsl.search.strategies import (
 )
 
 __all__ = [
+    "CLOSE",
     "FORESEEN",
     "NO_REPORTER",
     "STRATEGIES",

@@ -28,6 +28,12 @@ of adding does not change a sum.
 FORESEEN = 0.8
 """The part of its predicted cost that a kernel is assumed to cost at least."""
 
+CLOSE = 0.01
+"""
+The part by which a plan that is found with predicted costs may exceed the least assumed cost: half
+of the usual noise margin.
+"""
+
 
 class Problem:
     """

@@ -20,8 +20,8 @@ class SearchRecord:
     them a cost was asked for, and `infeasible` how many of the priced ones have no cost. No plan
     costs less than `bound` seconds. If the plan is `proven`, no other plan is better in cost,
     priority and number of kernels (for `milp`, as far as its solver can tell costs apart:
-    docs/search.md). If it is `predicted`, that holds unless a candidate without a price costs less
-    than `problem.FORESEEN` of its prediction.
+    docs/search.md). If it is `predicted`, none costs less by more than `problem.CLOSE` of the least
+    cost, unless a candidate without a price costs less than `problem.FORESEEN` of its prediction.
     """
 
     strategy: str

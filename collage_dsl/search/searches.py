@@ -13,7 +13,7 @@ from collage_dsl.search.dijkstra import most_telling
 from collage_dsl.search.moves import CHANCE_BITS, Move, Moves, blocks
 from collage_dsl.search.partial import LEFT_ALONE
 from collage_dsl.search.places import Place
-from collage_dsl.search.problem import SECOND, Problem, femtoseconds
+from collage_dsl.search.problem import CLOSE, SECOND, Problem, femtoseconds
 from collage_dsl.search.state_graph import StateGraph, Step, TooManyStatesError, path
 
 Kernels = tuple[CandidateKernel, ...]
@@ -68,7 +68,7 @@ class Searches:
         assert self._graph.goal is not None, "each call can be left alone"
         self._borders.append(self._graph.goal)
         self._known = 0
-        self._values: dict[tuple[str, Estimate | None], list[int]] = {}
+        self._values: dict[tuple[str, Estimate | None, bool], list[int]] = {}
         self._solved: dict[object, _Solved] = {}
         self._around: dict[Kernels, _Around] = {}
 
@@ -86,12 +86,17 @@ class Searches:
         """
         The best choice of the kernels of `targets` and of `regions`, whose costs are known. Calls
         that are left alone are kernels of `LEFT_ALONE`. Asks for the costs of the kernels in it; if
-        there are no lower bounds, for all costs.
+        there are no lower bounds, for all costs. If the problem predicts costs, a choice of known
+        kernels is enough that costs at most `CLOSE` more than the best choice is assumed to.
         """
         while True:
             with uncollected():
-                chosen = self._chosen(targets, regions, estimates or {})
-            unknown = [each for each in chosen if not self._is_known(each)]
+                least, chosen = self._chosen(targets, regions, estimates or {})
+                unknown = [each for each in chosen if not self._is_known(each)]
+                if unknown and self.problem.predicts:
+                    rank, known = self._chosen(targets, regions, estimates or {}, all_known=True)
+                    if self._ranks.are_close(rank, least):
+                        return tuple(each.candidate for each in known)
             if not unknown:
                 return tuple(each.candidate for each in chosen)
             by_block = self._blocks.divided(unknown)
@@ -123,18 +128,25 @@ class Searches:
             self._solved.clear()
 
     def _chosen(
-        self, targets: Collection[str], regions: Kernels, estimates: Estimates
-    ) -> list[Move]:
+        self,
+        targets: Collection[str],
+        regions: Kernels,
+        estimates: Estimates,
+        *,
+        all_known: bool = False,
+    ) -> tuple[int, list[Move]]:
+        """The best choice and its rank; only of kernels whose costs are known, if `all_known`."""
         self._forget()
-        key = frozenset(targets), frozenset(estimates.items())
+        key = frozenset(targets), frozenset(estimates.items()), all_known
         if key not in self._solved:
-            self._solved[key] = self._solve(targets, estimates)
+            self._solved[key] = self._solve(targets, estimates, all_known)
         solved = self._solved[key]
         if not regions:
-            return solved.between(0, self._borders[-1])
+            goal = self._borders[-1]
+            return solved.cost(0, goal), solved.between(0, goal)
         return self._with_regions(solved, regions)
 
-    def _solve(self, targets: Collection[str], estimates: Estimates) -> "_Solved":
+    def _solve(self, targets: Collection[str], estimates: Estimates, all_known: bool) -> "_Solved":
         none, alone = self._ranks.none, self._ranks.alone
         costs = [none] * len(self._places)
         cheapest: list[Move | None] = [None] * len(costs)
@@ -142,19 +154,24 @@ class Searches:
             costs[place], cheapest[place] = alone, move
         for target in sorted(targets):
             moves, at = self._of.get(target, ()), self._at.get(target, ())
-            values = self._valued(target, estimates.get(target))
+            values = self._valued(target, estimates.get(target), all_known)
             for place, value, move in zip(at, values, moves, strict=True):
                 if value < costs[place]:
                     costs[place], cheapest[place] = value, move
         return _Solved(costs, cheapest, *self._graph.shortest(costs, none))
 
-    def _valued(self, target: str, estimate: Estimate | None) -> list[int]:
-        key = target, estimate
+    def _valued(self, target: str, estimate: Estimate | None, all_known: bool) -> list[int]:
+        key = target, estimate, all_known
         if key not in self._values:
             moves = self._of.get(target, ())
             if not self.problem.has_bounds:
                 self.problem.ask(move.candidate for move in moves)
-            self._values[key] = [self._value(move, estimate) for move in moves]
+            self._values[key] = [
+                self._ranks.none
+                if all_known and not self._is_known(move)
+                else self._value(move, estimate)
+                for move in moves
+            ]
         return self._values[key]
 
     def _value(self, move: Move, estimate: Estimate | None) -> int:
@@ -170,7 +187,7 @@ class Searches:
             seconds = estimate(candidate, seconds)
         return self._ranks.none if isinf(seconds) else self._ranks.of(move, femtoseconds(seconds))
 
-    def _with_regions(self, solved: "_Solved", regions: Kernels) -> list[Move]:
+    def _with_regions(self, solved: "_Solved", regions: Kernels) -> tuple[int, list[Move]]:
         """
         The best choice with regions. Blocks that each region has wholly or not at all are covered
         as without regions.
@@ -186,14 +203,15 @@ class Searches:
             *(solved.costs[number] for number in around.numbers),
         ]
         chosen: list[Move] = []
-        for step in around.best(costs, self._ranks.none):
+        rank, steps = around.best(costs, self._ranks.none)
+        for step in steps:
             if isinstance(step, Move):
                 chosen.append(step)
             elif isinstance(step, tuple):
                 chosen += solved.between(borders[step[0]], borders[step[1]])
             else:
                 chosen.append(solved.at(step))
-        return chosen
+        return rank, chosen
 
     def _region(self, candidate: CandidateKernel) -> Move:
         place = self.problem.places.of(candidate.sub_graph.inside)
@@ -221,11 +239,15 @@ class _Around:
         self._graph = StateGraph(found.calls_of(open_, self.rows), every, BUDGET)
         self.states = len(self._graph.numbers)
 
-    def best(self, costs: Sequence[int], most: int) -> "list[Move | Row | int]":
-        """The regions, rows, and numbers of places on the best path; `costs` are in this order."""
-        _, by = self._graph.shortest(costs, most)
-        assert self._graph.goal is not None, "each call can be left alone"
-        return [self._steps[place] for place in path(by, 0, self._graph.goal)][::-1]
+    def best(self, costs: Sequence[int], most: int) -> "tuple[int, list[Move | Row | int]]":
+        """
+        What the best path costs, and the regions, rows, and numbers of places on it; `costs` are in
+        this order.
+        """
+        least, by = self._graph.shortest(costs, most)
+        goal = self._graph.goal
+        assert goal is not None, "each call can be left alone"
+        return least[goal], [self._steps[place] for place in path(by, 0, goal)][::-1]
 
 
 class _Ranks:
@@ -256,6 +278,11 @@ class _Ranks:
             return self.none
         rest = self._rests.get(move.number) or self._rest(move)
         return (price << self._price) + rest
+
+    def are_close(self, rank: int, least: int) -> bool:
+        """Whether a choice leaves as few calls alone as the best one, and costs hardly more."""
+        (alone, cost), (fewest, lowest) = divmod(rank, self.alone), divmod(least, self.alone)
+        return alone == fewest and cost - lowest <= lowest // round(1 / CLOSE)
 
     def _rest(self, move: Move) -> int:
         order = self._orders.get(move.candidate.target, 0)
