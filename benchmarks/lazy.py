@@ -7,15 +7,15 @@ The costs come from the store, by default that of `collage plan`. Missing costs 
 stored, which takes a while the first time.
 
 Many candidates of the shipped targets native and onnxruntime are the same kernel. `priced` counts
-the kernels whose cost `dijkstra` asked for without lower bounds, `with bounds` those with the
-lower bounds of `collage plan --prove`, and `predicted` those with the predictions of `collage plan`
-too. `fewer` says how many fewer these are than all kernels. `--part 0.5` uses half of each real
+the kernels whose cost `dijkstra` asked for without lower bounds, `with bounds` those with the lower
+bounds of `collage plan --prove`, and `predicted` those of the search of `collage plan` for all
+targets. `fewer` says how many fewer these are than all kernels. `--part 0.5` uses half of each real
 cost as its bound instead, to see what better bounds would give. `needed` counts the kernels that
-every search with these bounds must price: if such a kernel cost only its bound, a plan with it
-would be cheaper than any other. `below` counts the kernels that cost less than their bound; there
-should be none. The last two columns are the cost of the plan of `dijkstra` with predictions, and of
-the plan of `milp` with every kernel priced. The last row counts the kernels of all models; models
-share some kernels.
+every search with these bounds must price for a proof: if such a kernel cost only its bound, a plan
+with it would be cheaper than any other. `below` counts the kernels that cost less than their bound;
+there should be none. The last two columns are the cost of the plan with predicted costs, and of the
+plan of `milp` with every kernel priced. The last row counts the kernels of all models; models share
+some kernels.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.key import context_of, kernel_key
 from collage_dsl.realization.kernel import kernel_view
 from collage_dsl.rules import FusionSpec
-from collage_dsl.search import LowerBound, Plan, Problem, regrets, search
+from collage_dsl.search import LowerBound, Plan, Problem, Regions, regrets, search
 from collage_dsl.search.problem import SECOND
 
 TARGETS = ("native", "onnxruntime")
@@ -61,15 +61,23 @@ class Priced:
     def cost(self, candidate: CandidateKernel) -> Cost:
         return self.cost_of[self.kernel_of[candidate]]
 
-    def problem(self, bound: LowerBound | None = None, *, predicts: bool = False) -> Problem:
-        return Problem(self.graph, self.kernel_of, self.cost, lower_bound=bound, predicts=predicts)
+    def problem(self, bound: LowerBound | None = None) -> Problem:
+        return Problem(self.graph, self.kernel_of, self.cost, lower_bound=bound)
 
-    def by_dijkstra(self, bound: LowerBound | None, *, predicts: bool = False) -> tuple[Plan, int]:
+    def by_dijkstra(self, bound: LowerBound | None) -> tuple[Plan, int]:
         """The plan, and how many kernels were priced for it."""
-        problem = self.problem(bound, predicts=predicts)
+        problem = self.problem(bound)
         plan = search(problem, "dijkstra")
-        asked = {kernel for each, kernel in self.kernel_of.items() if problem.is_asked(each)}
-        return plan, len(asked)
+        return plan, self._count(problem)
+
+    def predicted(self, bound: LowerBound) -> tuple[Plan, int]:
+        """The same by the search of `collage plan`, which predicts costs, without regions."""
+        found = Regions(self.graph, self.kernel_of, self.cost, {}, lower_bound=bound, predicts=True)
+        return found.plan(), self._count(found.priced())
+
+    def _count(self, problem: Problem) -> int:
+        """How many kernels were priced."""
+        return len({kernel for each, kernel in self.kernel_of.items() if problem.is_asked(each)})
 
     def part_of_cost(self, part: float) -> LowerBound:
         """A lower bound that is the fraction `part` of each cost."""
@@ -133,7 +141,7 @@ class Row:
     def of(cls, found: Priced, bound: LowerBound) -> "Row":
         _, unaided = found.by_dijkstra(None)
         exact, asked = found.by_dijkstra(bound)
-        plan, predicted = found.by_dijkstra(bound, predicts=True)
+        plan, predicted = found.predicted(bound)
         return cls(
             candidates=len(found.kernel_of),
             kernels=len(found.cost_of),
