@@ -65,6 +65,8 @@ def must_come_from(way: Way, part: int, excluded: Excluded) -> bool:
             return named and set(call.kinds) <= kinds
         case Part(FieldOf(), (of,)):
             return must_come_from(way, of, excluded)
+        case Part(Number()):
+            return excluded.constants
         case _:
             return excluded.constants and part in way.constants
 
