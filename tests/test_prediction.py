@@ -2,12 +2,14 @@
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from collage_dsl.cost import Cost, Infeasible
+from collage_dsl.engine.steps import regions
 from collage_dsl.graph import CandidateKernel, Graph, members
 from collage_dsl.search import CLOSE, FORESEEN, NoPlanError, Plan, Problem, dijkstra, milp
 from collage_dsl.search.partial import LEFT_ALONE
@@ -157,6 +159,22 @@ def test_each_of_many_searches_finds_a_best_choice_by_what_is_assumed(seed: int)
     costs = [problem.priced[each] for each in kernels]
     total = sum(cost for cost in costs if not isinstance(cost, Infeasible))
     assert total <= dijkstra(assumed(problem)).cost * (1 + CLOSE) + 1e-12
+
+
+@cases(60)
+@given(seed=SEEDS)
+def test_a_plan_that_is_searched_for_again_is_never_dearer_than_one_of_a_target(seed: int) -> None:
+    given_ = random_problem(seed, bounded=True)
+    found = regions(
+        given_.graph, given_.candidates, given_.cost, (), given_._lower_bound, predicts=True
+    )
+    alone = []
+    for target in (NATIVE.name, LIBRARY.name):
+        with suppress(NoPlanError):
+            found.plan()
+            alone.append(found.plan([target]).cost)
+
+    assert all(found.plan().cost <= each + 1e-12 for each in alone)
 
 
 def test_a_search_ends_at_a_plan_that_is_assumed_to_be_nearly_the_best() -> None:

@@ -153,11 +153,12 @@ class Regions:
         chosen = frozenset(self.by_target).intersection(wanted)
         regions = self._regions(chosen)
         problem = self._prices.of([*self._parts(chosen), *regions])
-        if solve is auto and chosen not in self._found and problem.has_bounds:
+        may_search = solve is auto and (problem.has_bounds or chosen in self._found)
+        searches = self._searches_of(chosen) if may_search else None
+        if searches and problem.has_bounds:  # Costs may have become known since the last search.
             self._solve(chosen, regions)
         found = self._found.get(chosen)
-        searches = self._searches_of(chosen) if found else None
-        if solve is not auto or not found or not searches or chosen in self._by_other:
+        if not searches or not found or chosen in self._by_other:
             return solve(problem)
         because = "regions were searched for" if regions else "lower bounds are known"
         tally = Tally(problem, "dijkstra", because)
