@@ -64,7 +64,7 @@ were not timed in turn. Between two measurements, what else uses the caches, the
 changes the times by so much.
 """
 
-_MOST_CLOSE = 4
+_MOST_CLOSE = 8
 """The most ways for the same nodes that are timed in turn: of the others, few are the cheapest."""
 
 _MOST_TOGETHER = 16
