@@ -1,6 +1,6 @@
 """The second and third of the four steps, propose and choose, which need no TVM."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +24,7 @@ from collage_dsl.rules.spec import Refusal
 from collage_dsl.search import (
     NO_REPORTER,
     Ahead,
+    Has,
     LowerBound,
     NoPlanError,
     Plan,
@@ -179,7 +180,7 @@ def regions(
     reporter: Reporter = NO_REPORTER,
     *,
     predicts: bool = False,
-    has: Callable[[CandidateKernel], bool] = lambda candidate: False,
+    has: Has | None = None,
 ) -> Regions:
     """The kernels `found`, and regions of them for the specs in `merge` that ask for regions."""
     may_merge = {each.name: partial(_may_merge, each.limits) for each in merge if each.coalesce}
@@ -251,7 +252,7 @@ def searched(
     count: int = 1,
     *,
     predicts: bool = False,
-    has: Callable[[CandidateKernel], bool] = lambda candidate: False,
+    has: Has | None = None,
 ) -> Searched:
     """
     The plans for `specs`; see `choose`. Raises `UncoveredError` where there is not even one over

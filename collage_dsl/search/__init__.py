@@ -11,7 +11,7 @@ from collage_dsl.search.evolution import Refined, Times, fittest, refine
 from collage_dsl.search.exhaustive import exhaustive
 from collage_dsl.search.milp import milp
 from collage_dsl.search.plan import NoPlanError, Plan, PlannedKernel
-from collage_dsl.search.problem import CLOSE, FORESEEN, Ahead, LowerBound, Problem
+from collage_dsl.search.problem import CLOSE, FORESEEN, Ahead, Has, LowerBound, Problem
 from collage_dsl.search.regions import Regions, Solve
 from collage_dsl.search.regret import regrets
 from collage_dsl.search.reporter import NO_REPORTER, NoReporter, Reporter, SearchRecord
@@ -35,6 +35,7 @@ __all__ = [
     "BudgetSpentError",
     "CostError",
     "Genome",
+    "Has",
     "LowerBound",
     "NoPlanError",
     "NoReporter",

@@ -16,6 +16,9 @@ from collage_dsl.search.structure import Alike, Structure
 LowerBound = Callable[[CandidateKernel], float]
 """The least seconds that a candidate can cost, known without asking for the cost."""
 
+Has = Callable[[CandidateKernel], bool]
+"""Whether the cost of a candidate is there already, so that nothing is measured for it."""
+
 Ahead = Callable[[Sequence[CandidateKernel]], None]
 """Told which candidates' costs will be asked for, so that they can be measured together."""
 
@@ -58,7 +61,7 @@ class Problem:
         *,
         lower_bound: LowerBound | None = None,
         predicts: bool = False,
-        has: Callable[[CandidateKernel], bool] = lambda candidate: False,
+        has: Has | None = None,
         ahead: Ahead | None = None,
         reporter: Reporter = NO_REPORTER,
         known: Mapping[CandidateKernel, Cost] | None = None,
@@ -162,7 +165,7 @@ class Problem:
 
     def foresee(self) -> bool:
         """Predict costs from those that are known now. Says whether any became known since."""
-        if self.predicts and not self._foresight.has_begun:
+        if self.predicts and self._has and not self._foresight.has_begun:
             self.ask(list(filter(self._has, self._foresight.candidates)))
         return self.has_bounds and self._foresight.renew()
 

@@ -16,7 +16,7 @@ from collage_dsl.search.coalesce import MayMerge, coalesce, touching
 from collage_dsl.search.execution_order import in_execution_order
 from collage_dsl.search.partial import LEFT_ALONE, as_far_as_possible
 from collage_dsl.search.plan import NoPlanError, Plan, PlannedKernel
-from collage_dsl.search.problem import SECOND, Ahead, LowerBound, Problem
+from collage_dsl.search.problem import SECOND, Ahead, Has, LowerBound, Problem
 from collage_dsl.search.reporter import NO_REPORTER, Reporter
 from collage_dsl.search.searches import Estimate, Estimates, Kernels, Searches
 from collage_dsl.search.state_graph import TooManyStatesError
@@ -114,7 +114,7 @@ class Regions:
         *,
         lower_bound: LowerBound | None = None,
         predicts: bool = False,
-        has: Callable[[CandidateKernel], bool] = lambda candidate: False,
+        has: Has | None = None,
         ahead: Ahead | None = None,
         reporter: Reporter = NO_REPORTER,
     ) -> None:

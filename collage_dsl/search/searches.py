@@ -89,12 +89,13 @@ class Searches:
         there are no lower bounds, for all costs. If the problem predicts costs, a choice of known
         kernels is enough that costs at most `CLOSE` more than the best choice is assumed to.
         """
+        estimates = estimates or {}
         while True:
             with uncollected():
-                least, chosen = self._chosen(targets, regions, estimates or {})
+                least, chosen = self._chosen(targets, regions, estimates)
                 unknown = [each for each in chosen if not self._is_known(each)]
                 if unknown and self.problem.predicts:
-                    rank, known = self._chosen(targets, regions, estimates or {}, all_known=True)
+                    rank, known = self._chosen(targets, regions, estimates, all_known=True)
                     if self._ranks.are_close(rank, least):
                         return tuple(each.candidate for each in known)
             if not unknown:
