@@ -525,7 +525,8 @@ def test_kernels_that_may_cost_the_same_are_timed_in_turn_on_one_device(
     with MeasuredCost(backend_of, store, fleet=Fleet(devices)) as cost:
         cost.ahead(group)
         devices.answers = [in_turn]
-        while cost.settle([[(each,) for each in group]]):
+        groups = [[(each,) for each in group]]
+        while cost.settle(groups, groups):
             pass
 
         assert [cost(each) for each in group] == [pytest.approx(1.005, abs=1e-5)] * 2

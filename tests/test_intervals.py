@@ -166,8 +166,8 @@ def test_calls_run_in_turn_until_each_is_settled(machine: Machine) -> None:
 
     (first, second), _ = times_in_turn([timed("a", 2), timed("b", 4)], 1.0)
 
-    assert "".join(order) == "aaaaabbbbb" * 4, "four runs after the others are not timed"
-    assert len(first) == len(second) == 4
+    assert "".join(order) == "aaaaaaabbbbbbb" * 2, "four runs after the others are not timed"
+    assert len(first) == len(second) == 6
 
 
 # The speed of the machine.

@@ -1,7 +1,7 @@
 """Kernels that cost the same within noise: they are timed in turn, and noise chooses no plan."""
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 from math import fsum
@@ -109,10 +109,15 @@ def ways(group: Sequence[CandidateKernel]) -> Ways:
     return [(each,) for each in group]
 
 
+def settle(cost: MeasuredCost, *groups: Ways) -> bool:
+    """Settle groups, of which all may be timed."""
+    return cost.settle(groups, groups)
+
+
 def settled(cost: MeasuredCost, *groups: Ways) -> bool:
     """Settle groups until no cost changes, as `without_ties` does; whether any has."""
     changed = False
-    while cost.settle(groups):
+    while settle(cost, *groups):
         changed = True
     return changed
 
@@ -127,7 +132,7 @@ def costs_after(
     changed = settled(cost, ways(group))
     after = [cost(each) for each in group]
     assert changed == (after != before) or answers.turns
-    assert not cost.settle([ways(group)]), "they are settled now"
+    assert not settle(cost, ways(group)), "they are settled now"
     return after
 
 
@@ -198,7 +203,7 @@ def test_of_many_kernels_the_planned_one_and_the_seven_cheapest_are_timed_again(
     for each in group:
         cost(each)
 
-    assert cost.settle([ways(group)])
+    assert settle(cost, ways(group))
 
     assert [sorted(turn) for turn in answers.turns] == [["a", "b", "c", "d", "e", "g", "i", "j"]]
 
@@ -261,7 +266,7 @@ def test_kernels_that_were_timed_in_turn_are_not_again(
     with MeasuredCost(lambda _: Tvm(), cost.store) as later:
         group = kernels(A, B, C)
         assert [later(each) for each in group] == [1.002, 1.015, 2.0]
-        assert later.settle([ways(group)])
+        assert settle(later, ways(group))
         assert [later(each) for each in group] == [1.015, 1.015, 2.0]
     assert len(answers.turns) == 1
 
@@ -273,7 +278,7 @@ def test_what_was_recorded_is_compared_and_not_timed(cost: MeasuredCost, answers
 
     with MeasuredCost(lambda _: Tvm(), cost.store) as later:
         assert [later.recorded(each) for each in group] == [1.0, 1.01, 2.0]
-        assert later.settle([ways(group)], measures=False)
+        assert later.settle([ways(group)], timed=())
         assert [later.recorded(each) for each in group] == [1.01, 1.01, 2.0]
     assert not answers.turns
 
@@ -295,7 +300,7 @@ def test_what_runs_no_code_is_not_timed_in_turn(cost: MeasuredCost, answers: Ans
     assert in_place < 0.01, "less than a launch"
     assert cost(whole) == 2.01
 
-    cost.settle([[apart, (whole,)]])
+    settle(cost, [apart, (whole,)])
 
     assert sorted(answers.turns) == [("a", "a", "b")]
     with MeasuredCost(lambda _: Tvm(), cost.store) as later:
@@ -308,11 +313,11 @@ def test_a_kernel_never_costs_less_than_it_takes(cost: MeasuredCost, answers: An
     answers.alone = answers.in_turn = costs.__getitem__
     for each in (a, b, c):
         cost(each)
-    cost.settle([ways([a, b])])
+    settle(cost, ways([a, b]))
     assert [cost(each) for each in (a, b, c)] == [1.01, 1.01, 1.0]
 
     costs["a"] = 1.3
-    cost.settle([ways([a, c])])
+    settle(cost, ways([a, c]))
 
     assert answers.turns == [("a", "b"), ("a", "c")]
     assert [cost(each) for each in (a, b, c)] == [1.3, 1.01, 1.0]
@@ -325,7 +330,7 @@ def test_groups_with_a_common_kernel_are_timed_in_turn_together(
     for each in (a, b, c):
         cost(each)
 
-    cost.settle([ways([a, b]), ways([a, c])])
+    settle(cost, ways([a, b]), ways([a, c]))
 
     assert answers.turns == [("a", "b", "c")]
 
@@ -339,8 +344,8 @@ def test_of_a_kernel_that_is_timed_in_turn_twice_one_time_is_kept(
     for each in (a, b, c):
         cost(each)
 
-    cost.settle([ways([a, b])])
-    cost.settle([ways([a, c])])
+    settle(cost, ways([a, b]))
+    settle(cost, ways([a, c]))
 
     assert answers.turns == [("a", "b"), ("a", "c")]
     with MeasuredCost(lambda _: Tvm(), cost.store) as later:
@@ -380,8 +385,8 @@ def plan_of(cost: MeasuredCost, graph: Graph, priority: int, *, settles: bool) -
         asked[candidate] = cost(candidate)
         return asked[candidate]
 
-    def settle(groups: Iterable[Ways]) -> bool:
-        return settles and cost.settle(groups)
+    def settle(groups: Sequence[Ways], timed: Sequence[Ways]) -> bool:
+        return settles and cost.settle(groups, timed)
 
     plans = without_ties(
         lambda: searched(graph, specs, recorded, lookup()).plans, lambda p: p[MIXED], asked, settle
@@ -604,16 +609,54 @@ def test_a_search_is_repeated_while_costs_change() -> None:
         searches.append(1)
         return plan
 
-    without_ties(search, lambda found: found, {}, lambda groups: next(changes))
+    without_ties(search, lambda found: found, {}, lambda groups, timed: next(changes))
     assert len(searches) == 3
 
     searches.clear()
-    without_ties(search, lambda found: found, {}, lambda groups: True)
-    assert len(searches) == 9, "which ends in any case"
+    timed_in: list[int] = []
+
+    def settle(groups: Sequence[Ways], timed: Sequence[Ways]) -> bool:
+        timed_in.append(len(timed))
+        return True
+
+    without_ties(search, lambda found: found, dict.fromkeys(kernels(A), 1.0), settle)
+    assert timed_in == [1] * 8 + [0] * 8
+    assert len(searches) == 17, "which ends in any case"
 
     searches.clear()
-    without_ties(search, lambda found: "no target has a kernel", {}, lambda groups: True)
+    without_ties(search, lambda found: "no target has a kernel", {}, lambda groups, timed: True)
     assert len(searches) == 1
+
+
+def test_kernels_that_take_little_of_a_plan_are_not_timed_again() -> None:
+    targets = collage.load(text=TARGETS.replace("PRIORITY", "0")).values()
+    costs: dict[CandidateKernel, Cost] = {
+        each: 0.04 if "nn.relu" in each.label else 1.0
+        for spec in targets
+        for each in collage.propose(CHAIN, spec)
+    }
+    plan = collage.choose(CHAIN, list(costs), cost=costs.__getitem__)
+    seen: list[tuple[int, list[str]]] = []
+
+    def settle(groups: Sequence[Ways], timed: Sequence[Ways]) -> bool:
+        seen.append((len(groups), [first.label for (first, *_), *_ in timed]))
+        return False
+
+    without_ties(lambda: plan, lambda found: found, costs, settle)
+
+    assert seen == [(4, ["exp", "tanh", "sin"])]
+
+
+def test_no_kernels_are_compared_where_one_way_of_several_is_the_cheapest(
+    cost: MeasuredCost, answers: Answers
+) -> None:
+    answers.alone = {"a": 1.0, "b": 1.5, "c": 9.0}.__getitem__
+    a, b, c = kernels(A, B, C)
+    for each in (a, b, c):
+        cost(each)
+
+    assert not settle(cost, [(a, b), (c,)])
+    assert answers.turns == []
 
 
 def test_targets_may_have_margins_of_their_own(cost: MeasuredCost, answers: Answers) -> None:
@@ -622,5 +665,5 @@ def test_targets_may_have_margins_of_their_own(cost: MeasuredCost, answers: Answ
 
     group = kernels(wide, B)
     assert [cost(each) for each in group] == [1.0, 1.15]
-    cost.settle([ways(group)])
+    settle(cost, ways(group))
     assert [cost(each) for each in group] == [1.15, 1.15]

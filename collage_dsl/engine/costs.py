@@ -1,6 +1,6 @@
 """Open the sources of costs that a user names, when they are used."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
@@ -165,12 +165,11 @@ class Pricing:
         then. Only where costs may be measured, kernels are timed again for this.
         """
 
-        def settle(groups: Iterable[Ways]) -> bool:
-            groups = list(groups)
+        def settle(groups: Sequence[Ways], timed: Sequence[Ways]) -> bool:
             is_changed = False
             for each in self._opened.values():
                 measures = self._measures and each is self.used
-                is_changed |= each.settle(groups, measures=measures)
+                is_changed |= each.settle(groups, timed if measures else ())
             if is_changed:
                 cost.refresh()
             return is_changed

@@ -174,20 +174,18 @@ class MeasuredCost:
         """When a cost that was asked for was measured, in UTC; empty where it was not measured."""
         return self._measured_at.get(candidate, "")
 
-    def settle(self, groups: Iterable[Ways], *, measures: bool = True) -> bool:
+    def settle(self, groups: Sequence[Ways], timed: Iterable[Ways]) -> bool:
         """
         Let the ways of a group, to compute the same nodes, cost the same where they do so within
         the noise margin: as much as the dearest of those, which breaks no lower bound. Says whether
         a cost has changed. A cost that was raised for another plan stays so, or two plans might
         take turns for ever.
 
-        If this `measures`, kernels of ways that may cost the same are timed in turn first, if they
-        were not yet. If that changes a cost, all kernels cost what was measured again: the next
-        search is then the first one of a later run, which finds every cost that it asks for in the
-        store.
+        Ways of the groups `timed` that may cost the same are timed in turn first, if they were not
+        yet. If that changes a cost, all kernels cost what was measured again: the next search is
+        then the first one of a later run, which finds every cost that it asks for in the store.
         """
-        groups = list(groups)
-        unsure = joined(filter(is_unsure, map(self._close, groups))) if measures else []
+        unsure = joined(filter(is_unsure, map(self._close, timed)))
         if self._are_changed_in_turn(unsure):
             self._equal.clear()
             return True
@@ -210,9 +208,12 @@ class MeasuredCost:
     def _close(self, group: Ways) -> Way:
         """
         The kernels of ways that may cost the least, by each variant that may be the cheapest. Of
-        those that were timed in turn before, only the kernels of the first two ways.
+        those that were timed in turn before, only the kernels of the first two ways. None where one
+        way costs the least, if that is several kernels: each of them is in a group by itself.
         """
         close = close_ways(self._ways(group))
+        if len(close) == 1 and len(close[0]) > 1:
+            return ()
         first = {wanted.key for way in close[:2] for wanted, _ in way}
         parts = {part[0].key: part for way in close for part in way}
         return tuple(

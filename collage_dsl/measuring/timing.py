@@ -26,6 +26,9 @@ _RETAKES = 3
 _RETURNS = 4
 """How often a call runs after others before it is timed, until it takes what it takes alone."""
 
+_PER_TURN = 3
+"""How often a call is timed in each turn."""
+
 _HOPELESS = 10
 """A call is not timed further if it takes so many times as long as the fastest."""
 
@@ -75,15 +78,16 @@ class Timed:
         """The seconds of one call that nothing disturbed, or of the last one that was tried."""
         return undisturbed(self.call, self.num_cores, self.before)
 
-    def taken_after_others(self) -> float:
+    def taken_after_others(self) -> list[float]:
         """
-        The same, after some calls that are not timed. Caches and predictors keep what was used
-        again and again, so one call after others does not bring back what many calls have brought.
+        The same of some calls, after some that are not timed. Caches and predictors keep what was
+        used again and again, so one call after others does not bring back what many calls have
+        brought.
         """
         for _ in range(_RETURNS):
             self.before()
             self.call()
-        return self.taken()
+        return [self.taken() for _ in range(_PER_TURN)]
 
     def is_settled(self, times: Sequence[float]) -> bool:
         """Whether there are as many times as wanted, or they tell the percentile exactly enough."""
@@ -120,10 +124,10 @@ class Rounds:
         self.times: list[list[float]] = [[] for _ in every]
         self._every = every
 
-    def append(self, times: Sequence[float]) -> None:
-        """Add the time of each call."""
+    def extend(self, times: Sequence[Sequence[float]]) -> None:
+        """Add times of each call."""
         for series, seconds in zip(self.times, times, strict=True):
-            series.append(seconds)
+            series.extend(seconds)
 
     def are_enough(self, *, is_late: bool) -> bool:
         """Whether each call is settled; or, if it is late, has run as often as it has to."""
@@ -151,9 +155,9 @@ def times_in_turn(
     while True:
         deadline += pace.wait()
         was_usual = pace.is_usual
-        times = [each.taken_after_others() for each in every] if others else [every[0].taken()]
+        times = [each.taken_after_others() if others else [each.taken()] for each in every]
         pace.read()
-        (rounds if was_usual and pace.is_usual else slower).append(times)
+        (rounds if was_usual and pace.is_usual else slower).extend(times)
         late = time.monotonic() - deadline
         if rounds.are_enough(is_late=late >= 0):
             return rounds.times, pace.gain

@@ -51,7 +51,8 @@ def measure(task: Task, made: Sequence[Path | None] = ()) -> Generator[None, Non
     if isinstance(task, KernelTask):
         return (yield from measure_kernel(task, *made))
     libraries = made or [None] * len(task.kernels)
-    kernels = [prepared(*each) for each in zip(task.kernels, libraries, strict=True)]
+    pairs = zip(task.kernels, libraries, strict=True)
+    kernels = [prepared(*each, compares=False) for each in pairs]  # They were compared before.
     yield
     return InTurn(tuple(_timings(kernels, in_turn=True)))
 
@@ -90,13 +91,13 @@ def _timings(kernels: Sequence[Prepared], *, in_turn: bool = False) -> Iterator[
         yield Timing(low(times, how.percentile), kernel.error, spread)
 
 
-def prepared(task: KernelTask, made: Path | None = None) -> Prepared:
-    """The kernel of a task, built, with random data, and run once."""
+def prepared(task: KernelTask, made: Path | None = None, *, compares: bool = True) -> Prepared:
+    """The kernel of a task, built, with random data, and run once. `compares` its results first."""
     for maker in (task.backend, *task.libraries):
         maker.prepare()
     kernel = built(task, np.random.default_rng(0), made)
     run, taken = kernel.run, memory_of(kernel.inputs)
-    error = error_of(task, kernel)
+    error = error_of(task, kernel) if compares else None
     before = tiny_runner(native_of(task.toolchain.by()), Tvm(), kernels=1)
     how, cores = task.toolchain.measure, num_cores(task.toolchain)
     result = run()
