@@ -37,7 +37,7 @@ from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.key import context_of, kernel_key
 from collage_dsl.realization.kernel import kernel_view
 from collage_dsl.rules import FusionSpec
-from collage_dsl.search import LowerBound, Plan, Problem, Regions, regrets, search
+from collage_dsl.search import Hints, LowerBound, Plan, Problem, Regions, regrets, search
 from collage_dsl.search.problem import SECOND
 
 TARGETS = ("native", "onnxruntime")
@@ -62,7 +62,7 @@ class Priced:
         return self.cost_of[self.kernel_of[candidate]]
 
     def problem(self, bound: LowerBound | None = None) -> Problem:
-        return Problem(self.graph, self.kernel_of, self.cost, lower_bound=bound)
+        return Problem(self.graph, self.kernel_of, self.cost, Hints(bound))
 
     def by_dijkstra(self, bound: LowerBound | None) -> tuple[Plan, int]:
         """The plan, and how many kernels were priced for it."""
@@ -72,7 +72,8 @@ class Priced:
 
     def predicted(self, bound: LowerBound) -> tuple[Plan, int]:
         """The same by the search of `collage plan`, which predicts costs, without regions."""
-        found = Regions(self.graph, self.kernel_of, self.cost, {}, lower_bound=bound, predicts=True)
+        hints = Hints(bound, predicts=True)
+        found = Regions(self.graph, self.kernel_of, self.cost, {}, hints)
         return found.plan(), self._count(found.priced())
 
     def _count(self, problem: Problem) -> int:

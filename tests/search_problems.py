@@ -15,7 +15,7 @@ from collage_dsl.graph import (
     TupleType,
     members,
 )
-from collage_dsl.search import NO_REPORTER, LowerBound, Plan, Problem, Reporter
+from collage_dsl.search import NO_HINTS, NO_REPORTER, Hints, LowerBound, Plan, Problem, Reporter
 from tests.graphs import F32, LIBRARY, NATIVE
 
 Rank = tuple[int, int, int]
@@ -67,15 +67,13 @@ def random_problem(seed: int, *, calls: int = 7, bounded: bool = False) -> Probl
     generator.shuffle(found)
     costs = Costs(generator)
     costs.price(found)
-    return Problem(graph, found, costs, lower_bound=costs.bound() if bounded else None)
+    return Problem(graph, found, costs, Hints(costs.bound()) if bounded else NO_HINTS)
 
 
 def again(problem: Problem, *, bounded: bool = True, reporter: Reporter = NO_REPORTER) -> Problem:
     """The same problem with nothing asked yet."""
-    bound = problem._lower_bound if problem.has_bounds and bounded else None
-    return Problem(
-        problem.graph, problem.candidates, problem._cost, lower_bound=bound, reporter=reporter
-    )
+    hints = problem.hints if bounded else NO_HINTS
+    return Problem(problem.graph, problem.candidates, problem._cost, hints, reporter=reporter)
 
 
 def rank(plan: Plan) -> Rank:

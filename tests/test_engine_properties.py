@@ -31,7 +31,7 @@ from collage_dsl.rules import (
     Union,
     Vertical,
 )
-from collage_dsl.search import Plan, Problem, exhaustive
+from collage_dsl.search import Hints, Plan, Problem, exhaustive
 from collage_dsl.search.execution_order import CyclicPlanError, in_execution_order
 from tests.cases import cases
 from tests.graphs import LIBRARY, NATIVE, candidate, mixed_graph
@@ -252,8 +252,7 @@ def test_with_predictions_the_plan_over_all_targets_is_never_dearer_than_one_of_
         [native, replace(library, coalesce=merges)],
         cost,
         lookup(),
-        lower_bound=bound,
-        predicts=True,
+        hints=Hints(bound, predicts=True),
     ).plans
 
     mixed = plans.pop(MIXED)

@@ -7,6 +7,7 @@ import pytest
 
 from collage_dsl.cost import Cost, Infeasible
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain, members
+from collage_dsl.search.hints import Hints
 from collage_dsl.search.partial import LEFT_ALONE, as_far_as_possible, without_left_alone
 from collage_dsl.search.problem import Problem
 from tests.random_relax import relax_graph
@@ -77,7 +78,7 @@ def test_lower_bounds_leave_the_cost_as_it_is_and_are_asked_of_candidates_alone(
         return 9.0 if isinstance(cost, Infeasible) else 0.5 * cost
 
     plan = as_far_as_possible(Problem(graph, found, found.__getitem__))
-    problem = Problem(graph, found, found.__getitem__, lower_bound=least)
+    problem = Problem(graph, found, found.__getitem__, Hints(least))
     bounded = as_far_as_possible(problem)
 
     assert bounded.cost == pytest.approx(plan.cost)

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from collage_dsl.cost import Cost, Infeasible
 from collage_dsl.engine.steps import regions
 from collage_dsl.graph import CandidateKernel, Graph, members
-from collage_dsl.search import CLOSE, FORESEEN, NoPlanError, Plan, Problem, dijkstra, milp
+from collage_dsl.search import CLOSE, FORESEEN, Hints, NoPlanError, Plan, Problem, dijkstra, milp
 from collage_dsl.search.partial import LEFT_ALONE
 from collage_dsl.search.prediction import Prediction
 from collage_dsl.search.problem import SECOND
@@ -85,7 +86,7 @@ def test_costs_of_nothing_and_of_an_age_teach_nothing_and_break_nothing() -> Non
 
 def of_chain(cost: Callable[[CandidateKernel], Cost], *, predicts: bool) -> tuple[Plan, int]:
     """The plan, and how many different kernels were priced."""
-    problem = Problem(CHAIN, ROWS, cost, lower_bound=lambda _: 1e-9, predicts=predicts)
+    problem = Problem(CHAIN, ROWS, cost, Hints(lambda _: 1e-9, predicts))
     plan = dijkstra(problem)
     return plan, len(set(map(STRUCTURE.of, problem.priced)))
 
@@ -110,7 +111,7 @@ def test_with_predictions_few_costs_are_asked_for_and_the_plan_is_as_good() -> N
 
 
 def test_without_lower_bounds_nothing_is_predicted() -> None:
-    problem = Problem(CHAIN, ROWS, additive, predicts=True)
+    problem = Problem(CHAIN, ROWS, additive, Hints(predicts=True))
     plan = dijkstra(problem)
 
     assert not problem.predicts
@@ -134,9 +135,8 @@ def test_no_plan_is_cheaper_by_what_is_assumed(
     strategy: Callable[[Problem], Plan], seed: int
 ) -> None:
     given_ = random_problem(seed, bounded=True)
-    problem = Problem(
-        given_.graph, given_.candidates, given_.cost, lower_bound=given_._lower_bound, predicts=True
-    )
+    hints = replace(given_.hints, predicts=True)
+    problem = Problem(given_.graph, given_.candidates, given_.cost, hints)
     try:
         plan = strategy(problem)
     except NoPlanError:
@@ -150,9 +150,8 @@ def test_no_plan_is_cheaper_by_what_is_assumed(
 @given(seed=SEEDS)
 def test_each_of_many_searches_finds_a_best_choice_by_what_is_assumed(seed: int) -> None:
     given_ = random_problem(seed, bounded=True)
-    problem = Problem(
-        given_.graph, given_.candidates, given_.cost, lower_bound=given_._lower_bound, predicts=True
-    )
+    hints = replace(given_.hints, predicts=True)
+    problem = Problem(given_.graph, given_.candidates, given_.cost, hints)
     kernels = Searches(problem).cheapest({NATIVE.name, LIBRARY.name})
     if any(each.toolchain == LEFT_ALONE for each in kernels):
         return
@@ -165,9 +164,8 @@ def test_each_of_many_searches_finds_a_best_choice_by_what_is_assumed(seed: int)
 @given(seed=SEEDS)
 def test_a_plan_that_is_searched_for_again_is_never_dearer_than_one_of_a_target(seed: int) -> None:
     given_ = random_problem(seed, bounded=True)
-    found = regions(
-        given_.graph, given_.candidates, given_.cost, (), given_._lower_bound, predicts=True
-    )
+    hints = replace(given_.hints, predicts=True)
+    found = regions(given_.graph, given_.candidates, given_.cost, (), hints)
     alone = []
     for target in (NATIVE.name, LIBRARY.name):
         with suppress(NoPlanError):
@@ -184,12 +182,12 @@ def test_a_search_ends_at_a_plan_that_is_assumed_to_be_nearly_the_best() -> None
     def cost(each: CandidateKernel) -> float:
         return additive(each) * noise[STRUCTURE.of(each)]
 
-    def searched(**options: bool) -> tuple[float, int]:
-        problem = Problem(CHAIN, ROWS, cost, lower_bound=lambda _: 1e-9, **options)
+    def searched(*, predicts: bool) -> tuple[float, int]:
+        problem = Problem(CHAIN, ROWS, cost, Hints(lambda _: 1e-9, predicts))
         kernels = Searches(problem).cheapest({NATIVE.name, LIBRARY.name})
         return sum(map(cost, kernels)), len(set(map(STRUCTURE.of, problem.priced)))
 
-    (total, asked), (least, needed) = searched(predicts=True), searched()
+    (total, asked), (least, needed) = searched(predicts=True), searched(predicts=False)
     assert least <= total <= least * (1 + CLOSE)
     assert asked < 0.7 * needed
 
@@ -208,15 +206,8 @@ def test_a_kernel_that_is_cheaper_than_predicted_may_be_overlooked_and_nothing_e
 
 def test_kernels_that_do_the_same_are_priced_together() -> None:
     announced: list[list[CandidateKernel]] = []
-    problem = Problem(
-        CHAIN,
-        ROWS,
-        additive,
-        lower_bound=lambda _: 1e-9,
-        predicts=True,
-        ahead=lambda some: announced.append(list(some)),
-    )
-    dijkstra(problem)
+    hints = Hints(lambda _: 1e-9, predicts=True, ahead=lambda some: announced.append(list(some)))
+    dijkstra(Problem(CHAIN, ROWS, additive, hints))
 
     keys = [key for some in announced for key in {STRUCTURE.of(each) for each in some}]
     assert len(keys) == len(set(keys)) > 1

@@ -21,6 +21,7 @@ from collage_dsl.search import (
     STRATEGIES,
     BudgetSpentError,
     CostError,
+    Hints,
     NoPlanError,
     Plan,
     Problem,
@@ -104,7 +105,9 @@ def test_no_kernel_is_priced_that_cannot_be_in_a_cheapest_plan_and_the_plan_is_a
     dijkstra(without)
 
     assert set(without._known) <= set(all_asked._known)
-    by_bounds = Problem(problem.graph, problem.candidates, problem._lower_bound)
+    bound = problem.hints.lower_bound
+    assert bound is not None
+    by_bounds = Problem(problem.graph, problem.candidates, bound)
     least = dijkstra(by_bounds)
     for each, regret in regrets(by_bounds, least).items():
         if each in late._known:
@@ -337,7 +340,7 @@ def test_a_very_high_cost_that_means_never_does_not_hide_what_others_cost(
         return 0.0 if isinstance(known, Infeasible) else known / 2
 
     bound = half if bounded else None
-    other = Problem(problem.graph, problem.candidates, cost, lower_bound=bound)
+    other = Problem(problem.graph, problem.candidates, cost, Hints(bound))
     wanted = best(exhaustive, other)
     found = best(milp, other)
     if wanted is not None and found is not None and wanted[0] >= 10**24:  # femtoseconds
@@ -370,7 +373,7 @@ def test_a_kernel_whose_bound_is_above_the_best_plan_is_never_priced() -> None:
         return 1.0
 
     bounds = {2: 2.5}
-    problem = Problem(CHAIN, found, cost, lower_bound=lambda k: bounds.get(len(k.nodes), 0.0))
+    problem = Problem(CHAIN, found, cost, Hints(lambda k: bounds.get(len(k.nodes), 0.0)))
     plan = dijkstra(problem)
 
     assert sorted(asked, key=SINGLES.index) == SINGLES
@@ -394,7 +397,7 @@ def bounded(
     def bound(kernel: CandidateKernel) -> float:
         return least.get(name(kernel), 0.0)
 
-    return dijkstra(Problem(found[0].graph, found, cost, lower_bound=bound)), asked
+    return dijkstra(Problem(found[0].graph, found, cost, Hints(bound))), asked
 
 
 @pytest.mark.parametrize("states", [None, 0, 1, 3, 4])
@@ -461,7 +464,7 @@ def test_all_states_are_counted_and_no_more_of_a_block_than_may_be_are_expanded(
 def test_bounds_of_0_are_none() -> None:
     for seed in range(40):
         problem = random_problem(seed, calls=6)
-        zero = Problem(problem.graph, problem.candidates, problem._cost, lower_bound=lambda _: 0.0)
+        zero = Problem(problem.graph, problem.candidates, problem._cost, Hints(lambda _: 0.0))
         try:
             plan = dijkstra(problem)
         except NoPlanError:
@@ -470,7 +473,7 @@ def test_bounds_of_0_are_none() -> None:
 
 
 def test_where_a_lower_bound_was_wrong_nothing_is_proven() -> None:
-    plan = dijkstra(Problem(CHAIN, SINGLES, lambda _: 1.0, lower_bound=lambda _: 2.0))
+    plan = dijkstra(Problem(CHAIN, SINGLES, lambda _: 1.0, Hints(lambda _: 2.0)))
 
     assert plan.record is not None
     assert not plan.record.proven
@@ -680,7 +683,7 @@ def test_a_beam_counts_the_states_of_every_width_that_it_tried(
 
 def test_what_is_no_lower_bound_is_refused_as_such() -> None:
     with pytest.raises(CostError, match=r"the lower bound of op1 on native is -1\.0: a cost"):
-        dijkstra(Problem(CHAIN, SINGLES, lambda _: 1.0, lower_bound=lambda _: -1.0))
+        dijkstra(Problem(CHAIN, SINGLES, lambda _: 1.0, Hints(lambda _: -1.0)))
 
 
 def test_a_strategy_that_does_not_exist_is_refused_with_those_that_do() -> None:
@@ -720,14 +723,8 @@ def test_candidates_are_announced_before_they_are_priced(
             unannounced.append(candidate)
         return given._cost(candidate)
 
-    bound = given._lower_bound
-    problem = Problem(
-        given.graph,
-        given.candidates,
-        cost,
-        lower_bound=bound,
-        ahead=heard.extend,
-    )
+    hints = replace(given.hints, ahead=heard.extend)
+    problem = Problem(given.graph, given.candidates, cost, hints)
 
     assert strategy(problem).cost == exhaustive(again(given)).cost
     assert heard

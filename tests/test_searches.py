@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from collage_dsl.cost import Infeasible
 from collage_dsl.graph import CandidateKernel, first
-from collage_dsl.search import NoPlanError, Plan, Problem, exhaustive
+from collage_dsl.search import Hints, NoPlanError, Plan, Problem, exhaustive
 from collage_dsl.search.greedy import rank_of
 from collage_dsl.search.partial import LEFT_ALONE, as_far_as_possible
 from collage_dsl.search.searches import Estimates, Searches
@@ -126,7 +126,7 @@ def test_with_lower_bounds_few_costs_are_asked_for() -> None:
 
     pairs = [candidate(CHAIN, *pair) for pair in pairwise(NAMES)]
     singles = [candidate(CHAIN, name) for name in NAMES]
-    bounds = Problem(CHAIN, [*pairs, *singles], cost, lower_bound=lambda k: least[len(k.nodes)])
+    bounds = Problem(CHAIN, [*pairs, *singles], cost, Hints(lambda k: least[len(k.nodes)]))
 
     found = Searches(bounds).cheapest([NATIVE.name])
 

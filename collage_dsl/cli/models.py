@@ -123,11 +123,8 @@ def _chosen(
             recorded,
             lookup(allow_extern=request.allow_extern),
             request.strategy,
-            pricing.lower_bound(cost),
+            pricing.hints(cost, prove=request.prove),
             reporter,
-            ahead=cost.ahead if cost.looks_ahead else None,
-            predicts=not request.prove,
-            has=cost.have,
         ).plans
 
     plans = without_ties(plans_by_name, lambda plans: plans[MIXED], costs, pricing.settling(cost))

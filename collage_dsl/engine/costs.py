@@ -25,7 +25,7 @@ from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.ties import Settle, Ways
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.graph.sizes import Sizes, with_sizes
-from collage_dsl.search import LowerBound, Plan
+from collage_dsl.search import Hints, LowerBound, Plan
 
 if TYPE_CHECKING:
     from collage_dsl.measuring.cost import MeasuredCost
@@ -144,7 +144,15 @@ class Pricing:
         """The `MeasuredCost` with the store, if it was asked for; else None."""
         return self._opened.get(self.store)
 
-    def lower_bound(self, cost: Sources) -> LowerBound | None:
+    def hints(self, cost: Sources, *, prove: bool) -> Hints:
+        """
+        What a search by `cost` may know before it asks, and use where it need not `prove` that no
+        plan is cheaper.
+        """
+        ahead = cost.ahead if cost.looks_ahead else None
+        return Hints(self._lower_bound(cost), not prove, cost.have, ahead)
+
+    def _lower_bound(self, cost: Sources) -> LowerBound | None:
         """
         Lower bounds of `cost`; None if there are none. A search by the costs in a store has the
         bounds in that store: it asks for the same kernels as the search that measured them, and

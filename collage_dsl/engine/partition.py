@@ -201,12 +201,8 @@ class _Steps:
 
         def searched() -> Plan:
             costs.clear()
-            bound = pricing.lower_bound(asked)
-            space = regions(
-                *(graph, found, recorded, self.specs, bound, asked.ahead),
-                predicts=not self.prove,
-                has=asked.have,
-            )
+            hints = pricing.hints(asked, prove=self.prove)
+            space = regions(graph, found, recorded, self.specs, hints)
             return space.plan(solve=as_far_as_possible)
 
         plan = without_ties(searched, lambda plan: plan, costs, pricing.settling(asked))

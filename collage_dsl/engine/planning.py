@@ -170,13 +170,10 @@ class Planner:
                     recorded,
                     lookup(allow_extern=self.allow_extern, backends=self.backends),
                     self.strategy,
-                    pricing.lower_bound(price),
+                    pricing.hints(price, prove=self.prove),
                     self.reporter,
                     DefaultDevice(home.kind, copies is not None),
-                    price.ahead,
                     self.count,
-                    predicts=not self.prove,
-                    has=price.have,
                 )
 
             settle = pricing.settling(price)

@@ -22,9 +22,10 @@ from collage_dsl.rules.placement import Placed
 from collage_dsl.rules.predicate import Lookup
 from collage_dsl.rules.spec import Refusal
 from collage_dsl.search import (
+    NO_HINTS,
     NO_REPORTER,
     Ahead,
-    Has,
+    Hints,
     LowerBound,
     NoPlanError,
     Plan,
@@ -161,11 +162,8 @@ def choose(
         pricing = Pricing(stack)
         costs = pricing.sources(cost)
         ahead = ahead or (costs.ahead if costs.looks_ahead else None)
-        space = regions(
-            *(graph, found, always_known(costs), merge, lower_bound, ahead, reporter),
-            predicts=predicts,
-            has=costs.have,
-        )
+        hints = Hints(lower_bound, predicts, costs.have, ahead)
+        space = regions(graph, found, always_known(costs), merge, hints, reporter)
         plan = with_provenance(space.plan(solve=solve), costs)
         return pricing.with_variants(plan)
 
@@ -175,26 +173,12 @@ def regions(
     found: Iterable[CandidateKernel],
     cost: CostFunction,
     merge: Sequence[FusionSpec],
-    lower_bound: LowerBound | None = None,
-    ahead: Ahead | None = None,
+    hints: Hints = NO_HINTS,
     reporter: Reporter = NO_REPORTER,
-    *,
-    predicts: bool = False,
-    has: Has | None = None,
 ) -> Regions:
     """The kernels `found`, and regions of them for the specs in `merge` that ask for regions."""
     may_merge = {each.name: partial(_may_merge, each.limits) for each in merge if each.coalesce}
-    return Regions(
-        graph,
-        found,
-        cost,
-        may_merge,
-        lower_bound=lower_bound,
-        predicts=predicts,
-        has=has,
-        ahead=ahead,
-        reporter=reporter,
-    )
+    return Regions(graph, found, cost, may_merge, hints, reporter)
 
 
 def _may_merge(limits: Limits, kernel: CandidateKernel) -> bool:
@@ -245,14 +229,10 @@ def searched(
     cost: CostFunction,
     lookup: Lookup,
     strategy: Strategy = "auto",
-    lower_bound: LowerBound | None = None,
+    hints: Hints = NO_HINTS,
     reporter: Reporter = NO_REPORTER,
     default: DefaultDevice | None = None,
-    ahead: Ahead | None = None,
     count: int = 1,
-    *,
-    predicts: bool = False,
-    has: Has | None = None,
 ) -> Searched:
     """
     The plans for `specs`; see `choose`. Raises `UncoveredError` where there is not even one over
@@ -263,11 +243,7 @@ def searched(
     solve = solver(strategy)
     misplaced = _misplaced(graph, specs, default)
     found = proposed(graph, specs, specs, lookup, misplaced)
-    space = regions(
-        *(graph, found, always_known(cost), specs, lower_bound, ahead, reporter),
-        predicts=predicts,
-        has=has,
-    )
+    space = regions(graph, found, always_known(cost), specs, hints, reporter)
     try:
         mixed = space.plan(solve=solve)
     except NoPlanError as error:

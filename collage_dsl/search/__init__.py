@@ -9,9 +9,10 @@ from collage_dsl.search.dijkstra import BudgetSpentError, dijkstra
 from collage_dsl.search.distinct import distinct
 from collage_dsl.search.evolution import Refined, Times, fittest, refine
 from collage_dsl.search.exhaustive import exhaustive
+from collage_dsl.search.hints import NO_HINTS, Ahead, Has, Hints, LowerBound
 from collage_dsl.search.milp import milp
 from collage_dsl.search.plan import NoPlanError, Plan, PlannedKernel
-from collage_dsl.search.problem import CLOSE, FORESEEN, Ahead, Has, LowerBound, Problem
+from collage_dsl.search.problem import CLOSE, FORESEEN, Problem
 from collage_dsl.search.regions import Regions, Solve
 from collage_dsl.search.regret import regrets
 from collage_dsl.search.reporter import NO_REPORTER, NoReporter, Reporter, SearchRecord
@@ -28,6 +29,7 @@ from collage_dsl.search.strategies import (
 __all__ = [
     "CLOSE",
     "FORESEEN",
+    "NO_HINTS",
     "NO_REPORTER",
     "STRATEGIES",
     "Ahead",
@@ -36,6 +38,7 @@ __all__ = [
     "CostError",
     "Genome",
     "Has",
+    "Hints",
     "LowerBound",
     "NoPlanError",
     "NoReporter",

@@ -15,8 +15,9 @@ from collage_dsl.graph import (
     tensor_results,
 )
 from collage_dsl.search.auto import auto
+from collage_dsl.search.hints import Ahead, Hints
 from collage_dsl.search.plan import NoPlanError, Plan
-from collage_dsl.search.problem import SECOND, Ahead, Problem
+from collage_dsl.search.problem import SECOND, Problem
 
 LEFT_ALONE = Toolchain("(left alone)")
 """The target of calls that get no kernel. No target of a spec can have this name."""
@@ -41,9 +42,11 @@ def as_far_as_possible(problem: Problem) -> Plan:
             graph,
             [*used, *alone],
             _with(alone, 0.0, problem.cost),
-            lower_bound=bound if problem.has_bounds else None,
-            predicts=problem.predicts,
-            ahead=_of_kernels(problem.ask),
+            Hints(
+                bound if problem.has_bounds else None,
+                predicts=problem.predicts,
+                ahead=_of_kernels(problem.ask),
+            ),
             known=problem.priced,
             places=problem.places,
         )

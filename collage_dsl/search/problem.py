@@ -1,26 +1,18 @@
 """The problem that a search solves: a graph, candidates and their costs."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from math import floor, isfinite
 
 from collage_dsl.cost import Cost, CostError, CostFunction, Infeasible
 from collage_dsl.graph import CandidateKernel, Graph, OpSet, covered, first, members
 from collage_dsl.search.execution_order import in_execution_order
+from collage_dsl.search.hints import NO_HINTS, Hints
 from collage_dsl.search.places import Places
 from collage_dsl.search.plan import NoPlanError, Plan, PlannedKernel
 from collage_dsl.search.prediction import Foresight, Prediction
 from collage_dsl.search.reporter import NO_REPORTER, Reporter
 from collage_dsl.search.structure import Alike, Structure
-
-LowerBound = Callable[[CandidateKernel], float]
-"""The least seconds that a candidate can cost, known without asking for the cost."""
-
-Has = Callable[[CandidateKernel], bool]
-"""Whether the cost of a candidate is there already, so that nothing is measured for it."""
-
-Ahead = Callable[[Sequence[CandidateKernel]], None]
-"""Told which candidates' costs will be asked for, so that they can be measured together."""
 
 SECOND = 10**15
 """
@@ -43,14 +35,8 @@ class Problem:
     Cover the operator calls of `graph` with disjoint `candidates` at the least cost.
 
     `cost` is called at most once for each candidate, and only when a search needs the cost.
-    `lower_bound` of a candidate must not be above its cost; with it some strategies need fewer
-    costs and find a plan that is just as good. If the problem also `predicts`, they need fewer
-    still: then no candidate is assumed to cost less than `FORESEEN` of its `Prediction`. For that,
-    all costs are asked for first that the source of costs `has`.
-
-    `ahead` hears of several candidates before their costs are asked for. `reporter` is told what a
-    search does. The costs `known` were asked for before. `places` are those of another problem for
-    the same graph.
+    `hints` say what is known of it before. `reporter` is told what a search does. The costs `known`
+    were asked for before. `places` are those of another problem for the same graph.
     """
 
     def __init__(
@@ -58,11 +44,8 @@ class Problem:
         graph: Graph,
         candidates: Iterable[CandidateKernel],
         cost: CostFunction,
+        hints: Hints = NO_HINTS,
         *,
-        lower_bound: LowerBound | None = None,
-        predicts: bool = False,
-        has: Has | None = None,
-        ahead: Ahead | None = None,
         reporter: Reporter = NO_REPORTER,
         known: Mapping[CandidateKernel, Cost] | None = None,
         places: Places | None = None,
@@ -71,13 +54,11 @@ class Problem:
         self.places = places or Places(graph)
         self.reporter = reporter
         self.candidates = tuple(dict.fromkeys(candidates))
-        self.has_bounds = lower_bound is not None
+        self.has_bounds = hints.lower_bound is not None
         self.broken_bounds: set[CandidateKernel] = set()
         """The candidates that cost less than their lower bound; if any, no plan is proven."""
         self._cost = cost
-        self._ahead = ahead
-        self._has = has
-        self._lower_bound = lower_bound or (lambda candidate: 0.0)
+        self.hints = hints
         self._known: dict[CandidateKernel, float | Infeasible] = {}
         if known:
             self._known = {each: known[each] for each in self.candidates if each in known}
@@ -85,19 +66,13 @@ class Problem:
         self._structure = Structure(graph)
         prediction = Prediction(graph, self._structure)
         self._foresight = Foresight(prediction, self.candidates, self._known)
-        self.predicts = predicts and self.has_bounds
+        self.predicts = hints.predicts and self.has_bounds
 
     def of(self, candidates: Iterable[CandidateKernel]) -> "Problem":
         """The same with other candidates. A cost that is asked for in one is known in both."""
+        cost, hints = self._cost, self.hints
         other = Problem(
-            self.graph,
-            candidates,
-            self._cost,
-            lower_bound=self._lower_bound if self.has_bounds else None,
-            has=self._has,
-            ahead=self._ahead,
-            reporter=self.reporter,
-            places=self.places,
+            self.graph, candidates, cost, hints, reporter=self.reporter, places=self.places
         )
         other._known, other._least = self._known, self._least
         other._structure, other._foresight = self._structure, self._foresight
@@ -125,8 +100,8 @@ class Problem:
     def ask(self, candidates: Iterable[CandidateKernel]) -> None:
         """Ask for the costs of several candidates; see `cost`."""
         unknown = [each for each in candidates if each not in self._known]
-        if self._ahead:
-            self._ahead(unknown)
+        if self.hints.ahead:
+            self.hints.ahead(unknown)
         for each in unknown:
             self.cost(each)
 
@@ -165,8 +140,8 @@ class Problem:
 
     def foresee(self) -> bool:
         """Predict costs from those that are known now. Says whether any became known since."""
-        if self.predicts and self._has and not self._foresight.has_begun:
-            self.ask(list(filter(self._has, self._foresight.candidates)))
+        if self.predicts and self.hints.has and not self._foresight.has_begun:
+            self.ask(list(filter(self.hints.has, self._foresight.candidates)))
         return self.has_bounds and self._foresight.renew()
 
     def foreseen(self, candidate: CandidateKernel) -> int:
@@ -183,11 +158,12 @@ class Problem:
 
     def bound(self, candidate: CandidateKernel) -> int:
         """The lower bound in femtoseconds."""
-        if not self.has_bounds:
+        lower_bound = self.hints.lower_bound
+        if lower_bound is None:
             return 0
         known = self._least.get(candidate)
         if known is None:
-            bound = self._checked(candidate, self._lower_bound(candidate), "lower bound")
+            bound = self._checked(candidate, lower_bound(candidate), "lower bound")
             assert not isinstance(bound, Infeasible)
             known = self._least[candidate] = floor(bound * SECOND)
         return known

@@ -14,9 +14,10 @@ from collage_dsl.graph import CandidateKernel, Graph, first, members
 from collage_dsl.search.auto import auto
 from collage_dsl.search.coalesce import MayMerge, coalesce, touching
 from collage_dsl.search.execution_order import in_execution_order
+from collage_dsl.search.hints import NO_HINTS, Hints
 from collage_dsl.search.partial import LEFT_ALONE, as_far_as_possible
 from collage_dsl.search.plan import NoPlanError, Plan, PlannedKernel
-from collage_dsl.search.problem import SECOND, Ahead, Has, LowerBound, Problem
+from collage_dsl.search.problem import SECOND, Problem
 from collage_dsl.search.reporter import NO_REPORTER, Reporter
 from collage_dsl.search.searches import Estimate, Estimates, Kernels, Searches
 from collage_dsl.search.state_graph import TooManyStatesError
@@ -111,11 +112,7 @@ class Regions:
         found: Iterable[CandidateKernel],
         cost: CostFunction,
         may_merge: Mapping[str, MayMerge],
-        *,
-        lower_bound: LowerBound | None = None,
-        predicts: bool = False,
-        has: Has | None = None,
-        ahead: Ahead | None = None,
+        hints: Hints = NO_HINTS,
         reporter: Reporter = NO_REPORTER,
     ) -> None:
         self.graph = graph
@@ -124,16 +121,7 @@ class Regions:
         for candidate in dict.fromkeys(found):
             self.by_target.setdefault(candidate.target, []).append(candidate)
         self.may_merge = {name: may for name, may in may_merge.items() if name in self.by_target}
-        self._prices = Problem(
-            graph,
-            found,
-            cost,
-            lower_bound=lower_bound,
-            predicts=predicts,
-            has=has,
-            ahead=ahead,
-            reporter=reporter,
-        )
+        self._prices = Problem(graph, found, cost, hints, reporter=reporter)
         self._proposed = frozenset(found)
         self._found: dict[Targets, Kernels] = {}
         self._explored: dict[Targets, Kernels] = {}
@@ -309,9 +297,11 @@ class Regions:
             self.graph,
             candidates,
             cost,
-            lower_bound=least if prices.has_bounds else None,
-            predicts=prices.predicts and not estimates,
-            ahead=prices.ask,
+            Hints(
+                least if prices.has_bounds else None,
+                predicts=prices.predicts and not estimates,
+                ahead=prices.ask,
+            ),
             known={each: cost(each) for each in candidates if prices.is_asked(each)},
             places=prices.places,
         )
