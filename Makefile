@@ -49,6 +49,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/*.py
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/native_kernels.py

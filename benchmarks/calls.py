@@ -75,8 +75,8 @@ def calls(executable: ModelExecutable, machine: Machine) -> list[Callable[[], ob
     """What is compared: `machine` alone, and the ways to run it. All read the same memory."""
     generator = np.random.default_rng(0)
     given, wanted = executable.signature.inputs, executable.signature.outputs
-    inputs = {v.name: generator.uniform(-1, 1, v.shape).astype(v.dtype) for v in given}
-    out = {v.name: np.empty(v.shape, v.dtype) for v in wanted}
+    inputs = {v.name: generator.uniform(-1, 1, v.static_shape or ()).astype(v.dtype) for v in given}
+    out = {v.name: np.empty(v.static_shape or (), v.dtype) for v in wanted}
     tensors = [tvm_ffi.from_dlpack(array) for array in inputs.values()]
     executable._idle[:] = [machine]
     return [

@@ -97,7 +97,7 @@ def timed(calls: Sequence[Call], rounds: int) -> list[list[float]]:
 
 def burst(call: Call, seconds: float) -> list[float]:
     """The seconds of each of the calls that begin within so many seconds."""
-    times = []
+    times: list[float] = []
     end = time.perf_counter() + seconds
     while not times or time.perf_counter() < end:
         start = time.perf_counter()

@@ -141,7 +141,7 @@ def draws(path: Path) -> Iterator[dict[str, Array]]:
     graph = onnx.load(path, load_external_data=False).graph
     for seed, (batch, size) in enumerate(SIZES):
         generator = np.random.default_rng(seed)
-        inputs = {}
+        inputs: dict[str, Array] = {}
         for value in inputs_of(graph):
             dims = value.type.tensor_type.shape.dim
             shape = [d.dim_value or (size if place else batch) for place, d in enumerate(dims)]

@@ -49,7 +49,7 @@ class Text:
         lines = (*self.lines, f"return {', '.join(values)};")
         graph = parse_graph("graph {\n  " + "\n  ".join(lines) + "\n}\n")
         nodes = [
-            replace(node, value=np.broadcast_to(np.float32(0.5), node.tensor.shape))
+            replace(node, value=np.broadcast_to(np.float32(0.5), node.tensor.static_shape))
             if node.form is Form.CONSTANT
             else node
             for node in graph.nodes

@@ -14,6 +14,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -62,22 +63,22 @@ def convolution(
 def cases() -> Iterator[Case]:
     for rows, taken, made in ((128, 768, 768), (128, 768, 3072), (128, 3072, 768), (1, 2048, 1000)):
         name = f"{rows}x{taken}x{made}"
-        yield Case(f"product {name}", lambda s=(rows, taken, made): product(*s), static)
-        yield Case(f"dynamic {name}", lambda s=(rows, taken, made): tokens(*s), dynamic)
-    for shape in (
-        (64, 64, 56, 3),
-        (128, 128, 28, 3),
-        (256, 256, 14, 3),
-        (512, 512, 7, 3),
+        yield Case(f"product {name}", partial(product, rows, taken, made), static)
+        yield Case(f"dynamic {name}", partial(tokens, rows, taken, made), dynamic)
+    for taken, made, size, side, stride in (
+        (64, 64, 56, 3, 1),
+        (128, 128, 28, 3, 1),
+        (256, 256, 14, 3, 1),
+        (512, 512, 7, 3, 1),
         (128, 128, 56, 3, 2),
-        (64, 256, 56, 1),
-        (512, 128, 28, 1),
-        (256, 1024, 14, 1),
+        (64, 256, 56, 1, 1),
+        (512, 128, 28, 1, 1),
+        (256, 1024, 14, 1, 1),
         (3, 64, 224, 7, 2),
     ):
-        taken, made, size, side, *stride = shape
-        name = f"{side}x{side}{f' by {stride[0]}' if stride else ''} {taken}->{made}@{size}"
-        yield Case(name, lambda s=shape: convolution(*s), static)
+        by = f" by {stride}" if stride > 1 else ""
+        name = f"{side}x{side}{by} {taken}->{made}@{size}"
+        yield Case(name, partial(convolution, taken, made, size, side, stride), static)
     for channels, size, side, stride in (
         (32, 112, 3, 1),
         (144, 56, 3, 1),
@@ -88,8 +89,8 @@ def cases() -> Iterator[Case]:
     ):
         by = f" by {stride}" if stride > 1 else ""
         name = f"depthwise {side}x{side}{by} {channels}@{size}"
-        shape = (channels, channels, size, side, stride, channels)
-        yield Case(name, lambda s=shape: convolution(*s), static)
+        depthwise = partial(convolution, channels, channels, size, side, stride, channels)
+        yield Case(name, depthwise, static)
 
 
 def main() -> None:

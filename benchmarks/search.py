@@ -127,6 +127,7 @@ def timed(model: str, *, with_regions: bool) -> Row:
     end = process_time()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     record = plan.record
+    assert record is not None
     return Row(
         model,
         graph.calls.bit_count(),

@@ -103,8 +103,8 @@ class Benchmark:
         for sizes in at_sizes:
             yield self.row(together, sizes)
         for text in given.others:
-            sizes = parse_size(text.split(";"))
-            yield f"other  {named(sizes)}: error {self.error(together, sizes):.1e}"
+            other = parse_size(text.split(";"))
+            yield f"other  {named(other)}: error {self.error(together, other):.1e}"
 
     def row(self, together: collage.Compiled, sizes: Sizes) -> str:
         given = self.arguments

@@ -13,6 +13,7 @@ for the executable with the larger spread.
 import argparse
 import statistics
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from collage_dsl.realization.draws import draws_of
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
 from collage_dsl.resources import shipped_spec
+from collage_dsl.search import Hints
 
 MODELS = ("squeezenet", "shufflenet", "alexnet", "resnet50", "inception_v1", "densenet121")
 
@@ -47,7 +49,8 @@ def by_compile(graph: Graph, targets: Sequence[Any], store: Path) -> Any:
     specs = specs_of(targets)
     backend_of = installed()
     with CostStore(store) as costs, MeasuredCost(backend_of, costs) as cost:
-        plans = searched(graph, specs, cost, predicates.lookup(), "auto", lower_bound(cost)).plans
+        hints = Hints(lower_bound(cost))
+        plans = searched(graph, specs, cost, predicates.lookup(), hints=hints).plans
     plan = plans[MIXED]
     assert not isinstance(plan, str)
     return build(realize(graph, plan.candidates, backend_of))
@@ -63,11 +66,11 @@ def row(model: str, targets: Sequence[Any], store: Path, seconds: float) -> str:
     graph = from_onnx(light_model(model))
     arrays = list(next(draws_of(graph)).inputs.values())
     inputs = [tvm.runtime.tensor(array) for array in arrays]
-    mains = [
-        relax.VirtualMachine(way(graph, targets, store), tvm.cpu())["main"]
+    calls = [
+        partial(relax.VirtualMachine(way(graph, targets, store), tvm.cpu())["main"], *inputs)
         for way in (by_compile, by_pass)
     ]
-    first, second = interleaved([lambda m=m: m(*inputs) for m in mains], 1, budget=seconds)
+    first, second = interleaved(calls, 1, budget=seconds)
     ratio = low(second) / low(first)
     spread = max(map(_spread, (first, second)))
     times = f"{low(first) * 1e3:.2f} ms | {low(second) * 1e3:.2f} ms"
