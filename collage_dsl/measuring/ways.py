@@ -64,6 +64,12 @@ were not timed in turn. Between two measurements, what else uses the caches, the
 changes the times by so much.
 """
 
+_NEAR_FUSED = 0.6
+"""
+The same for fewer kernels than those of the plan: kernels together seldom cost more than one by
+one. If they seem to, the machine was probably slower for as long as they were timed.
+"""
+
 _MOST_CLOSE = 8
 """The most ways for the same nodes that are timed in turn: of the others, few are the cheapest."""
 
@@ -79,7 +85,8 @@ def close_ways(ways: Sequence[Way]) -> list[Way]:
     least = min(ways, key=_total, default=())
     close = []
     for way in ways:
-        margin = _NEAR if is_unsure((*way, *least)) else _most(ways)
+        near = _NEAR_FUSED if len(way) < len(ways[0]) else _NEAR
+        margin = near if is_unsure((*way, *least)) else _most(ways)
         if may_be_equal(_measured(way), _measured(least), margin):
             close.append(way)
     return [*close[:1], *sorted(close[1:], key=_total)[: _MOST_CLOSE - 1]]
