@@ -232,8 +232,8 @@ def joining(toolchain: Toolchain, *names: str) -> CandidateKernel:
     return CandidateKernel(JOINED, SubGraph(JOINED.set_of(*names)), toolchain)
 
 
-@pytest.mark.parametrize(("seconds", "is_timed_again"), [(3.1, True), (3.3, False)])
-def test_several_kernels_are_timed_in_turn_with_one_that_seems_to_cost_somewhat_more(
+@pytest.mark.parametrize(("seconds", "is_timed_again"), [(2.2, True), (2.4, False)])
+def test_several_kernels_that_cost_nearly_as_much_as_one_are_timed_in_turn_with_it(
     cost: MeasuredCost, answers: Answers, seconds: float, is_timed_again: bool
 ) -> None:
     answers.alone = {"a": 1.0, "b": seconds}.__getitem__
@@ -246,6 +246,27 @@ def test_several_kernels_are_timed_in_turn_with_one_that_seems_to_cost_somewhat_
     settled(cost, [apart, (whole,)])
 
     assert cost(whole) == (1.5 if is_timed_again else seconds)
+
+
+@pytest.mark.parametrize(("first", "again", "costs"), [(3, 1.9, 1.9), (3, 3.2, 3), (3.3, 1.9, 3.3)])
+def test_one_kernel_that_seems_to_cost_somewhat_more_than_several_is_timed_once_more(
+    cost: MeasuredCost, answers: Answers, first: float, again: float, costs: float
+) -> None:
+    answers.alone = {"a": 1.0, "b": first}.__getitem__
+    apart = joining(A, "a"), joining(A, "b"), joining(A, "t", "y")
+    whole = joining(B, "a", "b", "t", "y")
+    for each in (*apart, whole):
+        cost(each)
+    answers.alone = {"a": 1.0, "b": again}.__getitem__
+    answers.in_turn = answers.alone
+
+    settled(cost, [apart, (whole,)])
+    assert cost(whole) == costs
+
+    answers.alone = {}.__getitem__  # Nothing is timed once more.
+    with MeasuredCost(lambda _: Tvm(), cost.store) as later:
+        assert [later(each) for each in (*apart, whole)] == [*map(cost, apart), costs]
+        settled(later, [apart, (whole,)])
 
 
 def test_where_kernels_cannot_run_in_turn_their_costs_stay(

@@ -20,6 +20,7 @@ from collage_dsl.measuring.machine import this_machine
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import Answer, Task, Timing
 from collage_dsl.measuring.timer import Timer
+from collage_dsl.measuring.timing import LOWER_OF_TWO
 from collage_dsl.measuring.ways import (
     Key,
     Wanted,
@@ -29,6 +30,7 @@ from collage_dsl.measuring.ways import (
     cheapest_of,
     close_variants,
     close_ways,
+    doubted,
     is_unsure,
     joined,
     made_equal,
@@ -182,11 +184,13 @@ class MeasuredCost:
         take turns for ever.
 
         Ways of the groups `timed` that may cost the same are timed in turn first, if they were not
-        yet. If that changes a cost, all kernels cost what was measured again: the next search is
-        then the first one of a later run, which finds every cost that it asks for in the store.
+        yet, and kernels whose costs are doubted are timed once more. If that changes a cost, all
+        kernels cost what was measured again: the next search is then the first one of a later run,
+        which finds every cost that it asks for in the store.
         """
+        timed = list(timed)
         unsure = joined(filter(is_unsure, map(self._close, timed)))
-        if self._are_changed_in_turn(unsure):
+        if self._are_changed(unsure, self._doubted(timed, unsure)):
             self._equal.clear()
             return True
         every = [wanted for group in groups for way in self._ways(group) for wanted, _ in way]
@@ -196,12 +200,22 @@ class MeasuredCost:
                 self._equal[key] = max(cost, self._equal.get(key, cost))
         return before != list(map(self._cost, every))
 
-    def _are_changed_in_turn(self, groups: Sequence[Way]) -> bool:
-        """Time the kernels of each group in turn; whether any costs something else now."""
-        every = [wanted for parts in groups for wanted, _ in parts]
+    def _doubted(self, groups: Iterable[Ways], unsure: Iterable[Way]) -> Way:
+        """The kernels of groups whose costs are doubted, except those that are `unsure`."""
+        known = {wanted.key for parts in unsure for wanted, _ in parts}
+        found = {part[0].key: part for group in groups for part in doubted(self._ways(group))}
+        return tuple(part for key, part in found.items() if key not in known)
+
+    def _are_changed(self, groups: Sequence[Way], alone: Way) -> bool:
+        """
+        Time the kernels of each group in turn, and those `alone` once more; whether any costs
+        something else now.
+        """
+        every = [wanted for parts in (*groups, alone) for wanted, _ in parts]
         before = [self._chosen(wanted) for wanted in every]
         self.timer.know(each for wanted in every for each in wanted.offered)
-        self.timer.run([self._in_turn(parts) for parts in groups])
+        jobs = [*map(self._in_turn, groups), *(self._again(*part) for part in alone)]
+        self.timer.run(jobs)
         pairs = zip(before, map(self._chosen, every), strict=True)
         return any((old.variant, old.cost) != (new.variant, new.cost) for old, new in pairs)
 
@@ -240,11 +254,26 @@ class MeasuredCost:
     def _in_turn(self, parts: Way) -> Job[Task, Any]:
         """Time kernels again, in turn, and keep what they take if all of them can run."""
         new = yield from self._timed_in_turn(parts)
-        for (wanted, old), measured in zip(parts, new, strict=True):
-            known = self._known[wanted.key]  # What is in the store too, if it was timed twice now.
-            self._known[wanted.key] = tuple(
-                measured if each.variant == old.variant else each for each in known
-            )
+        for (wanted, _), measured in zip(parts, new, strict=True):
+            self._replace(wanted, measured)
+
+    def _again(self, wanted: Wanted, known: Measurement) -> Job[Task, Any]:
+        """Time a kernel once more, and keep the lower of the two times."""
+        cost, spread = known.cost, known.spread
+        assert spread is not None
+        assert not isinstance(cost, Infeasible)
+        again = yield from self.timer.time(by_variant(wanted, known))
+        if isinstance(again, Timing) and again.spread and again.seconds < cost:
+            cost, spread = again.seconds, again.spread
+        spread = replace(spread, method=spread.method + LOWER_OF_TWO)
+        self._replace(wanted, self._kept.keep(replace(known, cost=cost, spread=spread)))
+
+    def _replace(self, wanted: Wanted, measured: Measurement) -> None:
+        """Know another measurement by a variant, which is in the store too."""
+        known = self._known[wanted.key]
+        self._known[wanted.key] = tuple(
+            measured if each.variant == measured.variant else each for each in known
+        )
 
     def _timed_in_turn(
         self, parts: Way

@@ -56,6 +56,9 @@ def method(num_cores: int, percentile: int, *, in_turn: bool = False) -> str:
 IN_TURN = ", in turn"
 """The part of a method that says that the kernel ran in turn with others."""
 
+LOWER_OF_TWO = ", the lower of two"
+"""The part of a method that says that the kernel was timed twice."""
+
 
 def low(times: Sequence[float], percentile: int = PERCENTILE) -> float:
     """The `percentile`-th percentile."""

@@ -9,7 +9,7 @@ from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.cost import Infeasible, Measurement, Variant, cheapest
 from collage_dsl.cost.spread import are_equal
 from collage_dsl.graph import CandidateKernel, Graph
-from collage_dsl.measuring.timing import IN_TURN
+from collage_dsl.measuring.timing import IN_TURN, LOWER_OF_TWO
 
 Key = tuple[str, tuple[str, ...], float]
 """A kernel, the contexts of its variants, and a time limit."""
@@ -64,11 +64,14 @@ were not timed in turn. Between two measurements, what else uses the caches, the
 changes the times by so much.
 """
 
-_NEAR_FUSED = 0.6
+_DOUBTED = 0.6
 """
-The same for fewer kernels than those of the plan: kernels together seldom cost more than one by
-one. If they seem to, the machine was probably slower for as long as they were timed.
+Fewer kernels than those of the plan are timed once more if they cost up to this part more: they
+seldom do so. Probably the machine was slower all the while they were timed.
 """
+
+_APART = 0.05
+"""Two ways that differ by more than this part are not equal, however wide their spreads are."""
 
 _MOST_CLOSE = 8
 """The most ways for the same nodes that are timed in turn: of the others, few are the cheapest."""
@@ -85,11 +88,22 @@ def close_ways(ways: Sequence[Way]) -> list[Way]:
     least = min(ways, key=_total, default=())
     close = []
     for way in ways:
-        near = _NEAR_FUSED if len(way) < len(ways[0]) else _NEAR
-        margin = near if is_unsure((*way, *least)) else _most(ways)
+        margin = _NEAR if is_unsure((*way, *least)) else _most(ways)
         if may_be_equal(_measured(way), _measured(least), margin):
             close.append(way)
     return [*close[:1], *sorted(close[1:], key=_total)[: _MOST_CLOSE - 1]]
+
+
+def doubted(ways: Sequence[Way]) -> Way:
+    """
+    The kernels that were timed once, of ways with fewer kernels than the first, which is planned,
+    that cost somewhat more than the cheapest way.
+    """
+    least = min(map(_total, ways), default=0.0)
+    low, high = least * (1 + _NEAR), least * (1 + _DOUBTED)
+    few = (way for way in ways if len(way) < len(ways[0]) and low < _total(way) <= high)
+    parts = (part for way in few for part in way)
+    return tuple(part for part in parts if runs(part[1]) and not was_timed_again(part[1]))
 
 
 def close_variants(every: Sequence[Measurement], chosen: Measurement) -> list[Measurement]:
@@ -136,11 +150,13 @@ def made_equal(ways: Sequence[Way]) -> Iterator[tuple[Key, float]]:
 def _is_equal(one: Way, other: Way, margin: float) -> bool:
     """
     Whether noise hides which way costs less: by the margin, or because the cost of each is in the
-    spread of the other.
+    spread of the other, and they are not `_APART`.
     """
     cost, other_cost = _total(one), _total(other)
     if are_equal(cost, other_cost, margin):
         return True
+    if not are_equal(cost, other_cost, _APART):
+        return False
     low, high = _range(_measured(one))
     other_low, other_high = _range(_measured(other))
     return low <= other_cost <= high and other_low <= cost <= other_high
@@ -188,6 +204,13 @@ def is_unsure(parts: Way) -> bool:
 def was_in_turn(measured: Measurement) -> bool:
     """Whether a kernel was timed in turn with others, or costs what was never timed."""
     return measured.spread is None or measured.spread.method.endswith(IN_TURN)
+
+
+def was_timed_again(measured: Measurement) -> bool:
+    """Whether a kernel was timed more than once, or costs what was never timed."""
+    return was_in_turn(measured) or bool(
+        measured.spread and measured.spread.method.endswith(LOWER_OF_TWO)
+    )
 
 
 def cheapest_of(measured: Sequence[Measurement], margin: float) -> Measurement:
