@@ -2,12 +2,14 @@
 Whether noise changes plans: compile models again and again while other programs work.
 
     python benchmarks/stable.py [MODEL …] [--times N] [--rarely] [--quiet] [--seconds N]
+        [--locks FOLDER]
 
 Each model of `suite.py` is compiled N times (default 10), each time with an empty store of costs,
 while two other processes on the last core multiply matrices and read memory; not with `--quiet`.
 Ctrl-C ends the compilations of a model early. Then the distinct plans run in turn, without the
 other processes, for N seconds each. The last line of a model says how much longer the slowest plan
 takes than the fastest one. With `--rarely`, kernels are timed as in a model that runs rarely.
+`--locks` keeps the lock of each plan.
 """
 
 import argparse
@@ -107,6 +109,8 @@ def report(model: str, specs: Sequence[FusionSpec], given: argparse.Namespace) -
             counts[kernels] += 1
             plans.setdefault(kernels, found)
             number, measured = list(plans).index(kernels) + 1, found.report.measurements.measured
+            if given.locks:
+                found.freeze(given.locks / f"{model}-{number}.lock")
             said = f"plan {number}, {found.report.chosen}, {len(kernels)} kernels"
             took = f"{measured} measured in {time.monotonic() - start:.0f} s"
             print(f"{model}: {said}, estimated {_ms(found.plan.cost)}; {took}", flush=True)
@@ -134,6 +138,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rarely", action="store_true")
     parser.add_argument("--quiet", action="store_true")
+    parser.add_argument("--locks", type=Path)
     parser.add_argument("--load", choices=LOADS, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.load:
