@@ -131,7 +131,7 @@ def test_each_plan_that_commands_compare_is_reported() -> None:
     cost = {"native": 2.0, "library": 1.0}
 
     plans = searched(
-        CHAIN, specs, lambda each: cost[each.target], lookup(), "dijkstra", None, heard
+        CHAIN, specs, lambda each: cost[each.target], lookup(), "dijkstra", reporter=heard
     ).plans
 
     assert [candidates for _, _, candidates in heard.starts] == [6, 3, 3]
