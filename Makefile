@@ -49,7 +49,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/*.py
+	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/*.py benchmarks/kernels/*.py
 
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/native_kernels.py

@@ -144,6 +144,8 @@ def main() -> None:
     if given.load:
         work(LOADS[given.load])
         return
+    if given.locks:
+        given.locks.mkdir(parents=True, exist_ok=True)
     measure = Measuring(runs="rarely" if given.rarely else "often")
     gathered = [collage.gather({"kind": "llvm"}), collage.gather(LIBRARY)]
     specs = [replace(s, target=replace(s.target, measure=measure)) for s in gathered]

@@ -58,17 +58,12 @@ def without_ties(
 
 
 def _large(groups: Iterable[Ways], plan: Plan) -> list[Ways]:
-    """The groups except those of small kernels only."""
-    small = _small(plan)
-    return [group for group in groups if not small.issuperset(group[0])]
-
-
-def _small(plan: Plan) -> set[CandidateKernel]:
-    """The cheapest kernels of a plan, as many as take `_SMALL` of its cost."""
+    """The groups except those of the cheapest kernels only, which take `_SMALL` of the plan."""
     ordered = sorted(plan.kernels, key=lambda kernel: kernel.cost)
     until = accumulate(kernel.cost for kernel in ordered)
     most = _SMALL * plan.cost
-    return {k.candidate for k, sum_ in zip(ordered, until, strict=True) if sum_ <= most}
+    small = {k.candidate for k, sum_ in zip(ordered, until, strict=True) if sum_ <= most}
+    return [group for group in groups if not small.issuperset(group[0])]
 
 
 def rivals(plan: Plan, costs: Mapping[CandidateKernel, Cost]) -> list[Ways]:

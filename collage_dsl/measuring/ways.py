@@ -208,9 +208,8 @@ def was_in_turn(measured: Measurement) -> bool:
 
 def was_timed_again(measured: Measurement) -> bool:
     """Whether a kernel was timed more than once, or costs what was never timed."""
-    return was_in_turn(measured) or bool(
-        measured.spread and measured.spread.method.endswith(LOWER_OF_TWO)
-    )
+    spread = measured.spread
+    return spread is None or spread.method.endswith((IN_TURN, LOWER_OF_TWO))
 
 
 def cheapest_of(measured: Sequence[Measurement], margin: float) -> Measurement:
