@@ -22,7 +22,15 @@ import pytest
 
 import collage_dsl as collage
 from collage_dsl.backends.onnxruntime import OnnxRuntime
-from collage_dsl.backends.tvm import Tvm, machine_target
+from collage_dsl.backends.schedule.machine import machine_of
+from collage_dsl.backends.tvm import (
+    Tvm,
+    hidden,
+    host_cpu,
+    instructions,
+    kernel_target,
+    machine_target,
+)
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.serve import serve_machine
 from collage_dsl.cost import CostStore, Infeasible, Refusal, Spread
@@ -285,6 +293,23 @@ def test_kernels_are_built_for_the_processor_of_the_device() -> None:
     named = Toolchain("t", options={"mcpu": "skylake"})
     assert there.aimed(named) is named
     assert there.aimed(Toolchain("t", kind="cuda")).options == {}
+
+
+def test_kernels_have_no_instructions_that_the_device_hides() -> None:
+    there = other(processor="znver4", hidden="-avx512f,-avx512bw")
+
+    target = kernel_target(there.aimed(Toolchain("t", options={"mattr": ("+fma4",)})))
+    assert list(target.attrs["mattr"]) == ["-avx512f", "-avx512bw", "+fma4"]
+    assert "avx2" in instructions(target)
+    assert instructions(target).isdisjoint({"avx512f", "avx512bw", "avx512vnni"})
+    assert machine_of(target).lanes == 8
+
+
+def test_this_machine_hides_what_it_does_not_have() -> None:
+    """Only processors of AMD of the years 2011 to 2016, such as `bdver2`, have `fma4`."""
+    assert "-fma4" in hidden("bdver2")
+    assert "-sse2" not in hidden("bdver2")
+    assert this_machine().hidden == ",".join(hidden(host_cpu()))
 
 
 def test_a_machine_says_in_what_it_differs() -> None:

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 import collage_dsl as collage
+from collage_dsl.backends.tvm import host_cpu, host_target, instructions
 from collage_dsl.realization import saving
 from collage_dsl.realization.saving import save
-from collage_dsl.realization.signature import ExecutableError
+from collage_dsl.realization.signature import ExecutableError, Signature
 from tests.models import small_convolution
 
 SPECS = Path(__file__).parent.parent / "specs"
@@ -77,6 +78,25 @@ def test_a_library_in_which_one_bit_has_changed_is_not_loaded(folder: Path, tmp_
     (copy / "model.so").write_bytes(library)
 
     with pytest.raises(ExecutableError, match=r"is damaged: model\.so is not as it was saved"):
+        collage.load_executable(copy)
+
+
+def test_code_with_instructions_that_this_machine_lacks_is_not_loaded(
+    compiled: collage.Compiled, folder: Path, tmp_path: Path
+) -> None:
+    signature = compiled.executable.signature
+    assert signature.instructions == tuple(sorted(instructions(host_target())))
+    assert signature.instructions
+    assert collage.load_executable(folder).signature.instructions == signature.instructions
+
+    of_one_family = ("avx", "fma4")  # only AMD's processors of the years 2011 to 2016 have `fma4`
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    fields = json.loads((copy / "signature.json").read_text())
+    text = Signature.signed({**fields, "instructions": of_one_family})
+    (copy / "signature.json").write_text(text)
+
+    said = rf"does not have \(fma4\): compile the model here, or with .* `mcpu: \"{host_cpu()}\"`"
+    with pytest.raises(ExecutableError, match=said):
         collage.load_executable(copy)
 
 

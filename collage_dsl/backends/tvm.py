@@ -1,7 +1,7 @@
 """The native backend: TVM makes each kernel, one fused and scheduled function."""
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from collage_dsl.graph import (
     TupleType,
     Type,
     cores_of,
+    items_of,
     libraries,
 )
 from collage_dsl.graph.onnx_node import OnnxNode
@@ -153,7 +154,7 @@ def num_cores(toolchain: Toolchain) -> int:
 def machine_target(toolchain: Toolchain) -> dict[str, Any]:
     """
     The TVM target of `toolchain` as a dictionary. For llvm, the processor is that of this machine,
-    unless the option `mcpu` names another.
+    without the instructions that are `hidden` here, unless the option `mcpu` names another.
     """
     options: dict[str, Any] = {
         key.replace("_", "-"): value for key, value in toolchain.options.items()
@@ -164,6 +165,8 @@ def machine_target(toolchain: Toolchain) -> dict[str, Any]:
         options["libs"] = libraries(toolchain)
     if toolchain.kind != "llvm":
         return {"kind": toolchain.kind, **options}
+    if "mcpu" not in options and (without := hidden(host_cpu())):
+        options["mattr"] = [*without, *items_of(toolchain.options, "mattr")]
     return {"kind": "llvm", "mcpu": host_cpu(), "num-cores": 1, **options}
 
 
@@ -195,3 +198,33 @@ def host_target() -> Any:
 def host_cpu() -> str:
     """LLVM's name for the processor of this machine, such as `znver4`."""
     return str(tvm_ffi.get_global_func("target.llvm_get_system_cpu")())
+
+
+@cache
+def hidden(processor: str) -> tuple[str, ...]:
+    """
+    For the option `mattr`: without which instructions code for `processor` runs here, as
+    `-avx512f`. A virtual machine can hide instructions that its processor has.
+    """
+    return tuple(f"-{each}" for each in absent(instructions({"kind": "llvm", "mcpu": processor})))
+
+
+def instructions(target: Any) -> frozenset[str]:
+    """
+    The instructions for numbers and vectors that code for `target` may have, by LLVM's names, such
+    as `avx512f`. None are known of processors that are not x86.
+    """
+    target = tvm.target.Target(target)
+    if target.kind.name != "llvm":
+        return frozenset()
+    features = map(str, tvm_ffi.get_global_func("target.llvm_get_cpu_features")(target))
+    return frozenset(each for each in features if each.startswith(_FOR_NUMBERS))
+
+
+_FOR_NUMBERS = ("avx", "sse", "fma", "f16c", "bmi")
+
+
+def absent(needed: Iterable[str]) -> list[str]:
+    """Those of the instructions that this machine does not have: code with them ends a process."""
+    is_there = tvm_ffi.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")()
+    return sorted(each for each in needed if not is_there.get(each, True))

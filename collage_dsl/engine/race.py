@@ -17,7 +17,7 @@ from collage_dsl.measuring.timing import PERCENTILE, interleaved, low
 from collage_dsl.realization.crossing import devices_of
 from collage_dsl.realization.draws import draws_of
 from collage_dsl.realization.executable import ModelExecutable
-from collage_dsl.realization.lower import build
+from collage_dsl.realization.lower import build, instructions_in
 from collage_dsl.realization.may_fail import sources_of
 from collage_dsl.realization.partition import KernelCall, realized_together
 from collage_dsl.realization.signature import Signature
@@ -80,7 +80,7 @@ def built(
         )
         for (part, _), called in zip(plans, calls, strict=True)
     ]
-    signature = signatures[0]
+    signature = replace(signatures[0], instructions=instructions_in(module))
     for (part, _), each in zip(plans[1:], signatures[1:], strict=True):
         signature = signature.with_sizes(part.sizes, each)
     return ModelExecutable(build(module, backends=backends), signature), calls

@@ -9,6 +9,7 @@ from collage_dsl.graph.candidate import (
     cores_of,
     covered,
     is_fast_math,
+    items_of,
     label_of,
     libraries,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "fingerprint",
     "first",
     "is_fast_math",
+    "items_of",
     "label_of",
     "last",
     "libraries",

@@ -173,7 +173,12 @@ class Toolchain:
 
 def libraries(toolchain: Toolchain) -> tuple[str, ...]:
     """The libraries that native kernels of a toolchain are linked to: its option `libs`."""
-    said: object = toolchain.options.get("libs", ())
+    return items_of(toolchain.options, "libs")
+
+
+def items_of(options: Mapping[str, Option], name: str) -> tuple[str, ...]:
+    """The items of an option that is a list, or one item without brackets; empty if not there."""
+    said: object = options.get(name, ())
     return tuple(said) if isinstance(said, list | tuple) else (str(said),)
 
 

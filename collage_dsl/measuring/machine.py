@@ -9,8 +9,8 @@ import tvm
 
 from collage_dsl.backends.registry import GPU_KINDS
 from collage_dsl.backends.runtime.cores import processors
-from collage_dsl.backends.tvm import host_cpu
-from collage_dsl.graph import Toolchain
+from collage_dsl.backends.tvm import hidden, host_cpu
+from collage_dsl.graph import Toolchain, items_of
 from collage_dsl.measuring.memory import default_limit
 from collage_dsl.measuring.processor import cpu_name, last_level_cache_bytes
 
@@ -22,13 +22,15 @@ METHOD = 7
 class Machine:
     """
     What a cost depends on besides the kernel and its target. Kernels cost the same on equal
-    machines. `processor` is LLVM's name for it, `cache` the bytes of the last-level cache, `tvm`
-    and `collage` the versions of both, and `method` that of our way of measuring. A kernel may take
+    machines. `processor` is LLVM's name for it, `hidden` names the instructions of such a processor
+    that are not there (`-avx512f,-avx512bw`), `cache` the bytes of the last-level cache, `tvm` and
+    `collage` the versions of both, and `method` that of our way of measuring. A kernel may take
     `memory` bytes there, unless another limit is given; equal machines may differ in that.
     """
 
     name: str
     processor: str
+    hidden: str
     architecture: str
     processors: int
     cache: int
@@ -41,7 +43,10 @@ class Machine:
         """`toolchain`, which names a processor: if it named none, that of this machine."""
         if toolchain.kind != "llvm" or "mcpu" in toolchain.options:
             return toolchain
-        return replace(toolchain, options={"mcpu": self.processor, **toolchain.options})
+        options = {"mcpu": self.processor, **toolchain.options}
+        if self.hidden:
+            options["mattr"] = (*self.hidden.split(","), *items_of(toolchain.options, "mattr"))
+        return replace(toolchain, options=options)
 
     def runs_on(self, toolchain: Toolchain) -> str:
         """The name of what runs the kernels of `toolchain`: of a GPU also, where it is one."""
@@ -81,6 +86,7 @@ def this_machine() -> Machine:
     return Machine(
         cpu_name(),
         host_cpu(),
+        ",".join(hidden(host_cpu())),
         platform.machine(),
         processors(),
         last_level_cache_bytes(),

@@ -7,7 +7,7 @@ import tvm
 from tvm import relax
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.tvm import host_target
+from collage_dsl.backends.tvm import host_target, instructions
 from collage_dsl.graph.target_kinds import share_device
 from collage_dsl.realization.crossing import virtual_devices
 from collage_dsl.realization.generators import with_library_code
@@ -118,9 +118,20 @@ def build(module: tvm.IRModule, target: Any = None, backends: Sequence[Backend] 
     return tvm.compile(module, target, relax_pipeline=passes)
 
 
+def instructions_in(module: tvm.IRModule) -> tuple[str, ...]:
+    """The `instructions` that the code may have that `build` makes of `module`."""
+    targets = _targets(module) or [host_target()]
+    return tuple(sorted(frozenset().union(*map(instructions, targets))))
+
+
+def _targets(module: tvm.IRModule) -> list[Any]:
+    """Those of the primitive kernels, in order."""
+    return [function.attrs[TARGET] for function in with_attribute(module, BACKEND)]
+
+
 def _first_target(module: tvm.IRModule) -> Any | None:
     """The target of the first primitive kernel on the default device."""
-    targets = [function.attrs[TARGET] for function in with_attribute(module, BACKEND)]
+    targets = _targets(module)
     devices = virtual_devices(module)
     if devices:
         default = str(devices[0].target.kind.name)

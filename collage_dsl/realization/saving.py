@@ -11,6 +11,7 @@ import tvm
 
 from collage_dsl.argument_types import with_checked_types
 from collage_dsl.backends.runtime.build import addons
+from collage_dsl.backends.tvm import absent, host_cpu
 from collage_dsl.reading import content_of
 from collage_dsl.realization.bytecode import check_space
 from collage_dsl.realization.executable import ModelExecutable
@@ -64,7 +65,8 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
         executable = collage.load_executable("out")
         executable.run({"x": x})
 
-    Raises `ExecutableError` if the folder has no executable, or a damaged one.
+    Raises `ExecutableError` if the folder has no executable, or a damaged one, or one for a
+    processor with instructions that this machine does not have.
     """
     folder = Path(path)
     library = folder / LIBRARY
@@ -77,6 +79,12 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
         signature = Signature.from_json(content_of(folder / SIGNATURE, _MOST_BYTES))
         if checksum_of(library) != signature.library:
             raise ValueError(f"{LIBRARY} is not as it was saved")
+        if missing := absent(signature.instructions):
+            raise ExecutableError(
+                f"{folder} is for another processor, with instructions that this machine does not "
+                f"have ({', '.join(missing)}): compile the model here, or with the target option "
+                f'`mcpu: "{host_cpu()}"`'
+            )
         return ModelExecutable(tvm.runtime.load_module(str(library)), signature)
     except (OSError, ValueError, RuntimeError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]

@@ -111,6 +111,7 @@ class Signature:
     model runs on, by their names in TVM. `cores` are those that its kernels may use. `sized` are
     those sizes that the model has an entry function of its own for, in the order of the functions.
     `sources` are as in `Sources`. The sizes of dimensions with names must fulfil `requirements`.
+    The code may have the `instructions` that are named, of those for numbers and vectors.
     """
 
     inputs: tuple[Value, ...]
@@ -121,6 +122,7 @@ class Signature:
     sized: tuple[Sized, ...] = ()
     sources: Sources = field(default_factory=dict)
     requirements: tuple[Requirement, ...] = ()
+    instructions: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, graph: Graph, devices: tuple[str, ...] = (CPU,), cores: int = 1) -> "Signature":
