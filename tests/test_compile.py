@@ -78,6 +78,37 @@ def test_the_executable_computes_what_onnxruntime_does(compiled: collage.Compile
     assert relative_error(actual["y"], expected["y"]) < 1e-5
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"mcpu": "haswel"}, r"no processor `haswel` for \S+ \(did you mean `haswell`\?\)"),
+        ({"mcpu": "native"}, r"no processor `native` .*without the option `mcpu`, code is for"),
+        ({"mattr": ("avx2",)}, r"write `\+avx2` or `-avx2`"),
+        ({"mcpu": "bdver2"}, r"`bdver2`, with .* does not have \(.*fma4.*\).* use `collage plan`"),
+        ({"mattr": ("+fma4",)}, r"does not have \(fma4"),
+        ({"mtriple": "s390x-linux-gnu"}, r"for s390x, and this machine is a "),
+    ],
+)
+def test_code_that_does_not_run_here_is_not_compiled(options: dict[str, Any], said: str) -> None:
+    """Only processors of AMD of the years 2011 to 2016, such as `bdver2`, have `fma4`."""
+    spec = FusionSpec(Toolchain("t", options=options), OpCallByKind())
+
+    with pytest.raises(TargetError, match=said):
+        collage.compile(small_convolution(), [spec], cost=lambda _: 1e-6)
+
+
+def test_a_kernel_for_another_processor_crashes_alone(tmp_path: Path) -> None:
+    spec = FusionSpec(Toolchain("t", options={"mcpu": "bdver2"}), OpCallByKind())
+    graph = from_onnx(small_convolution())
+    (conv,) = (each for each in collage.propose(graph, spec) if each.label == "nn.conv2d")
+
+    with MeasuredCost(backends_of([spec]), CostStore(tmp_path / "costs.sqlite")) as cost:
+        found = cost(conv)
+
+    assert isinstance(found, Infeasible)
+    assert "SIGILL: an instruction that this processor does not have" in found.reason
+
+
 def test_the_report_has_the_mixed_plan_and_each_target_alone(compiled: collage.Compiled) -> None:
     report = compiled.report
     by_name = {contender.name: contender for contender in report.contenders}

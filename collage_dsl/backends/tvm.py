@@ -3,12 +3,14 @@
 import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import tvm
 import tvm_ffi
+from tvm.target.codegen import llvm_get_cpu_archlist, llvm_is_valid_cpu
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import NATIVE
@@ -228,3 +230,50 @@ def absent(needed: Iterable[str]) -> list[str]:
     """Those of the instructions that this machine does not have: code with them ends a process."""
     is_there = tvm_ffi.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")()
     return sorted(each for each in needed if not is_there.get(each, True))
+
+
+def ignored(toolchain: Toolchain) -> str:
+    """What LLVM does not understand of the processor that a target names; empty if nothing."""
+    if toolchain.kind != "llvm":
+        return ""
+    triple, name = triple_of(toolchain), str(toolchain.options.get("mcpu", ""))
+    if name and not llvm_is_valid_cpu(name, triple):
+        known = llvm_get_cpu_archlist(tvm.target.Target({"kind": "llvm", "mtriple": triple}))
+        close = get_close_matches(name, map(str, known), n=1)
+        meant = f" (did you mean `{close[0]}`?)" if close else ""
+        return (
+            f"LLVM knows no processor `{name}` for {triple}{meant}; without the option `mcpu`, "
+            f"code is for the processor of this machine, `{host_cpu()}`"
+        )
+    for each in items_of(toolchain.options, "mattr"):
+        if not each.startswith(("+", "-")):
+            return f"LLVM takes `{each}` in `mattr` for `-{each}`: write `+{each}` or `-{each}`"
+    return ""
+
+
+def foreign(toolchain: Toolchain) -> str:
+    """Why code of a target does not run on this machine; empty if it does."""
+    if toolchain.kind != "llvm":
+        return ""
+    made_for, here = (
+        _architecture(t) for t in (triple_of(toolchain), triple_of(Toolchain(NATIVE)))
+    )
+    if made_for != here:
+        return f"its code is for {made_for}, and this machine is a {here}"
+    if missing := absent(instructions(kernel_target(toolchain))):
+        return (
+            f"its code is for the processor `{machine_target(toolchain)['mcpu']}`, with "
+            f"instructions that this machine does not have ({', '.join(missing)})"
+        )
+    return ""
+
+
+def triple_of(toolchain: Toolchain) -> str:
+    """LLVM's name for the system that code is for, such as `x86_64-conda-linux-gnu`."""
+    usual = tvm_ffi.get_global_func("tvm.codegen.llvm.GetDefaultTargetTriple")
+    return str(toolchain.options.get("mtriple") or usual())
+
+
+def _architecture(triple: str) -> str:
+    name = triple.partition("-")[0]
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)

@@ -10,6 +10,7 @@ from typing import Any
 from collage_dsl.argument_types import with_checked_types
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf, installed
+from collage_dsl.backends.tvm import foreign, ignored
 from collage_dsl.cost import Copies, CostSources
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.durations import seconds_of
@@ -80,10 +81,13 @@ class Compiled:
 def backends_of(specs: Sequence[FusionSpec], given: Sequence[Backend] = ()) -> BackendOf:
     """
     The backend of each toolchain in `specs`. Raises the same errors as `find_backend`, and
-    `TargetError` for a target that no backend can build kernels for.
+    `TargetError` for a target that no backend can build kernels for, or whose processor LLVM does
+    not know.
     """
     find = installed(given)
     for spec in specs:
+        if said := ignored(spec.target):
+            raise TargetError(f"target `{spec.name}`: {said}")
         kinds = find(spec.target).kinds
         if spec.target.kind not in kinds:
             raise TargetError(
@@ -199,6 +203,11 @@ def compile_model(
     _check_options(plans, refine, budget, race_seconds)
     backend_of = backends_of(specs, backends)
     for spec in specs:
+        if said := foreign(spec.target):
+            raise TargetError(
+                f"target `{spec.name}`: {said}. Plans are raced and verified here: compile on such "
+                "a machine, or use `collage plan`"
+            )
         backend_of(spec.target).prepare()
     watch("import", Counts())
     parts = parts_of(model, shapes, sizes or {}, inputs)

@@ -1,5 +1,5 @@
 """
-Read the shipped table of TVM's target kinds, their options and their devices.
+Read the shipped table of TVM's target kinds, their options and devices, and of processors.
 
 `scripts/target_kinds.py` makes the table from an installed TVM.
 """
@@ -25,6 +25,12 @@ def target_kinds() -> Mapping[str, Mapping[str, str]]:
     """By kind, its options and their types: "int", "bool", "str" or "list", a list of strings."""
     found: Mapping[str, Mapping[str, str]] = _table()["kinds"]
     return found
+
+
+@cache
+def processors() -> tuple[str, ...]:
+    """LLVM's names for processors of all architectures, sorted."""
+    return tuple(_table()["processors"])
 
 
 def share_device(kind: str, other: str) -> bool:

@@ -242,4 +242,7 @@ class _Worker(Generic[Task, Result]):
 
 def _signal_name(number: int) -> str:
     known = {signal_.value: signal_.name for signal_ in signal.Signals}
-    return known.get(number, f"signal {number}")
+    name = known.get(number, f"signal {number}")
+    if number == signal.SIGILL:
+        return f"{name}: an instruction that this processor does not have"
+    return name

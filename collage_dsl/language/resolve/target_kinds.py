@@ -2,9 +2,9 @@
 
 from collage_dsl.graph import Option
 from collage_dsl.graph.operators import TVM_VERSION
-from collage_dsl.graph.target_kinds import target_kinds
+from collage_dsl.graph.target_kinds import processors, target_kinds
 from collage_dsl.language.messages.findings import Findings, listed
-from collage_dsl.language.messages.hints import did_you_mean, meant_word, write
+from collage_dsl.language.messages.hints import Hint, closest, did_you_mean, meant_word, write
 from collage_dsl.language.syntax import ast
 from collage_dsl.source import Span
 
@@ -80,6 +80,22 @@ def check_option(
     elif type_ != ("list" if isinstance(value, tuple) else type(value).__name__):
         hint = _of_type(type_, name.text, value)
         findings.warning("W0541", span, f"TVM needs {_TYPES[type_]} for `{name.text}`", hint)
+    elif kind.text == "llvm":
+        _check_processor(name.text, value, span, findings)
+
+
+def _check_processor(name: str, value: Option, span: Span, findings: Findings) -> None:
+    """Report what LLVM would not understand of a processor, and ignore."""
+    if name == "mcpu" and value not in processors():
+        meant = closest(str(value), processors())
+        hint: str = Hint(f"did you mean `{meant}`?", f'"{meant}"') if meant else ""
+        hint = hint or "without `mcpu`, code is for the processor of the machine that compiles"
+        findings.warning("W0541", span, f"LLVM knows no processor `{value}`", hint)
+    if name == "mattr" and isinstance(value, tuple):
+        for each in value:
+            if not each.startswith(("+", "-")):
+                message = f"LLVM takes `{each}` for `-{each}`: code without these instructions"
+                findings.warning("W0541", span, message, f'write `"+{each}"` or `"-{each}"`')
 
 
 def _lacks_prefix(kind: str, name: str, value: Option) -> str:

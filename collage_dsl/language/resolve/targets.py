@@ -173,9 +173,10 @@ class _TargetChecker:
             if value is not None:
                 found[name] = value
         if check_kind(kind, self.findings):
+            unchecked = dict(found)
             for argument in self.written.options:
-                if argument.name is not None and argument.name.text in found:
-                    value = found[argument.name.text]
+                if argument.name is not None and argument.name.text in unchecked:
+                    value = unchecked.pop(argument.name.text)
                     check_option(kind, argument.name, value, argument.value.span, self.findings)
                     if argument.name.text == "libs":
                         check_libs(argument.value, self.findings)
