@@ -46,6 +46,15 @@ def test_a_sample_of_the_tests_of_onnx_is_right(size: int) -> None:
     assert not wrong
 
 
+def test_remainders_of_floats_have_the_sign_of_the_divisor() -> None:
+    """Which onnxruntime does not compute."""
+    found = [case for case in cases(["node"]) if "mod_float_edge_cases_fmod_0" in case.name]
+
+    assert len(found) == 3
+    for case in found:
+        run(case)
+
+
 def test_a_wrong_output_is_seen() -> None:
     case = next(case for case in cases(["simple"]) if case.name == "test_single_relu_model")
     inputs, outputs = case.runs[0]

@@ -266,6 +266,22 @@ def sign(site: Site) -> Value | None:
     return relax.op.minimum(x, relax.const(1, dtype)) if dtype.startswith("uint") else None
 
 
+def remainder(site: Site) -> Value | None:
+    """
+    Of floats with the sign of the divisor, which ONNX has from operator set 28 on: what TVM's
+    `floor_mod` makes of an infinite divisor is not a number.
+    """
+    x, y, emit = site.expr(0), site.expr(1), site.scope.emit
+    dtype = str(x.ty.dtype.dtype)
+    if site.attrs.get("fmod") or "float" not in dtype:
+        return None
+    zero, rest = relax.const(0, dtype), emit(relax.op.mod(x, y))
+    signs = [emit(relax.op.less(each, zero)) for each in (rest, y)]
+    differ = emit(relax.op.logical_xor(*signs))
+    is_wrong = emit(relax.op.logical_and(differ, emit(relax.op.not_equal(rest, zero))))
+    return relax.op.where(is_wrong, emit(relax.op.add(rest, y)), rest)
+
+
 def is_nan(site: Site) -> Value:
     """`isnan`, which TVM does not have for bfloat16."""
     x = site.expr(0)
@@ -356,6 +372,7 @@ CANONICAL: Mapping[str, Converter] = {
     ),
     "Mean": mean,
     "Min": partial(chain, relax.op.minimum),
+    "Mod": remainder,
     "Mul": multiply,
     "OneHot": one_hot,
     "PRelu": prelu,
