@@ -122,6 +122,13 @@ def dtype_meant(name: str) -> Hint:
     return Hint("")
 
 
+def some_dtypes(name: str) -> str:
+    """A hint with some dtypes if `name` looks like one, else empty."""
+    if not re.fullmatch(r"(?:bf|fp?|float|i|int|u|uint)\d{2,}", name):
+        return ""
+    return "dtypes are `f32`, `f16`, `bf16`, `i64`, `i32`, `i8`, `u8`, `bool`, …"
+
+
 def function_meant(name: str, functions: Container[str]) -> Hint:
     """A hint to write `dtype(x)` instead of `x.dtype`, else empty."""
     value, _, fact = name.partition(".")
@@ -279,7 +286,7 @@ def no_attribute(name: str) -> str:
 
 def without_quotes(text: str) -> Hint:
     """A hint if the string `text` is a number, a truth value, `none` or a dtype, else empty."""
-    if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?|true|false|none", text):
+    if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|true|false|none", text):
         return write(text, ", without quotes")
     return dtype_meant(text)
 

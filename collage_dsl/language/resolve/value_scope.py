@@ -11,6 +11,7 @@ from collage_dsl.language.messages.advice import (
     function_meant,
     no_attribute,
     none_meant,
+    some_dtypes,
     truth_meant,
 )
 from collage_dsl.language.messages.findings import Findings, listed
@@ -70,7 +71,7 @@ class ValueScope:
                 hint = write(f"{name.text}({', '.join(predicate.parameters)})")
             hint = hint or truth_meant(name.text) or no_attribute(name.text)
             hint = hint or self.of_parameter(name.text)
-            hint = hint or did_you_mean(name.text, self.names.defined)
+            hint = hint or did_you_mean(name.text, self.names.defined) or some_dtypes(name.text)
             self.findings.error("E0206", name.span, f"unknown name `{name.text}`", hint)
         return None
 

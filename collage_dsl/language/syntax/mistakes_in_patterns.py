@@ -176,6 +176,16 @@ STATEMENTS = (
         "write `{free} = {name}{rest};`, then `yield {free};`",
     ),
     Mistake(
+        rf"^yield\s+(?P<name>{NAME})",
+        r"(?P<field>\.\d+)(?P<rest>[^;{}]*);",
+        "write `{free} = {name}{field};`, then `yield {free}{rest};`",
+    ),
+    Mistake(
+        rf"^yield\s+(?P<names>{NAME}(?:\s*,\s*{NAME})*)\s*,\s*(?P<name>{NAME})",
+        r"(?P<field>\.\d+)(?P<rest>[^;{}]*);",
+        "write `{free} = {name}{field};`, then `yield {names}, {free}{rest};`",
+    ),
+    Mistake(
         r"^yield\s*",
         rf"[:=(\[]\s*(?P<rest>{_NAMES})\s*,?\s*[)\]]?\s*;",
         "write `yield {rest};`",

@@ -355,7 +355,10 @@ axis_relations = table(
         ),
     ),
     ({"concat"}, Relation("{op} gives as much along the axis as it takes", again=_joined)),
-    ({"stack"}, Relation("{op} gives as many along the axis as it takes tensors", again=_stacked)),
+    (
+        {"stack"},
+        Relation("{op} takes tensors of one shape, whose number is along the axis", again=_stacked),
+    ),
     ({"one_hot"}, Relation("{op} gives `depth` elements along a new axis", again=_one_hot)),
     (
         {"dequantize", "quantize"},

@@ -343,7 +343,7 @@ _table = table(
     (SAME_SIZE, Relation("{op} keeps all elements", once=same_size, again=counted, if_absent=True)),
     (
         lambda op: keeps_shape(op) or op in _FIRST_KEEPS_SHAPE,
-        Relation("{op} keeps the shape", once=_same_shape, if_absent=True),
+        Relation("{op} keeps the shape", once=_same_shape, if_absent=True, is_plain=True),
     ),
     (
         lambda op: keeps_dtype(op) and (keeps_shape(op) or op in SAME_SIZE),

@@ -218,11 +218,10 @@ def _following(operator: Operator, result: int) -> Iterator[Relation]:
         case int() as place:
             said = "{op} gives the dtype of what it takes"
             if gives_either_dtype(operator.name) and place in _agreeing(operator):
-                yield Relation(
-                    said, again=partial(_unless_bool, result, place), asks="dtypes", if_absent=True
-                )
+                once, again, if_absent = None, partial(_unless_bool, result, place), True
             else:
-                yield Relation(said, once=partial(_same, result, place), if_absent=place == 0)
+                once, again, if_absent = partial(_same, result, place), None, place == 0
+            yield Relation(said, once, again, if_absent, is_plain=True, asks="dtypes")
 
 
 def gives_either_dtype(op: str) -> bool:

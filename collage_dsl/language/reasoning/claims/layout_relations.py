@@ -86,12 +86,21 @@ _BLOCKS = "the blocks of what {op} takes and gives are as large as the layouts s
 layout_relations = table(
     (
         _OF_IMAGES.keys(),
-        Relation("{op} takes and gives images, of the ranks of their layouts", _images, _layouts),
+        Relation(
+            "{op} takes and gives images, of the ranks of their layouts",
+            once=_images,
+            again=_layouts,
+            is_plain=True,
+        ),
     ),
     (_OF_IMAGES.keys(), Relation(_BLOCKS, again=_blocks)),
     (
         _RESIZED,
-        Relation("{op} takes and gives images of one rank, that of the layout", again=_resized),
+        Relation(
+            "{op} takes and gives images of one rank, that of the layout",
+            again=_resized,
+            is_plain=True,
+        ),
     ),
     (_RESIZED, Relation(_BLOCKS, again=_resized_blocks)),
 )

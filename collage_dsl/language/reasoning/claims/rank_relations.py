@@ -283,12 +283,12 @@ def _taken_rank(called: Called, facts: Facts) -> None:
                 facts.differ(Difference(result, "<=", rest, int(high) - 1))
 
 
-def _again(says: str, apply: Apply) -> Relation:
-    return Relation(says, again=apply)
+def _again(says: str, apply: Apply, *, is_plain: bool = False) -> Relation:
+    return Relation(says, again=apply, is_plain=is_plain)
 
 
 _table = table(
-    (_SAME_RANK, Relation("{op} keeps the rank", once=same_rank)),
+    (_SAME_RANK, Relation("{op} keeps the rank", once=same_rank, is_plain=True)),
     (_BY_CHANNEL, Relation("the weights of {op} have one dimension", once=_listed_weights)),
     (
         {"nn.layer_norm", "nn.rms_norm"},
@@ -296,7 +296,11 @@ _table = table(
     ),
     (
         _SAME_RANK_ALONG_AXIS,
-        _again("{op} keeps the rank along an `axis`, else gives rank 1", _same_rank_along_axis),
+        _again(
+            "{op} keeps the rank along an `axis`, else gives rank 1",
+            _same_rank_along_axis,
+            is_plain=True,
+        ),
     ),
     (
         {"concat", "take"},
@@ -305,7 +309,7 @@ _table = table(
     (
         {"broadcast_to", "com.microsoft.QLinearAdd", "com.microsoft.QLinearMul", "onnx.Expand"}
         | {"onnx.Unsqueeze", "tile"},
-        _again("{op} gives a value of the same rank or a higher one", no_lower),
+        _again("{op} gives a value of the same rank or a higher one", no_lower, is_plain=True),
     ),
     ({"one_hot", "onnx.OneHot", "stack"}, _again("{op} adds a dimension", _one_more)),
     ({"expand_dims"}, _again("{op} adds the dimensions in `axis`", _expanded)),
@@ -328,11 +332,16 @@ _table = table(
             once=_at_least_each,
             again=_broadcast_rank,
             if_absent=True,
+            is_plain=True,
         ),
     ),
     (
         {"matmul", *PRODUCTS_IN_ONNX},
-        _again("{op} gives the larger rank, or one less where an operand has rank 1", product_rank),
+        _again(
+            "{op} gives the larger rank, or one less where an operand has rank 1",
+            product_rank,
+            is_plain=True,
+        ),
     ),
     (
         {"onnx.Gather", "take"},

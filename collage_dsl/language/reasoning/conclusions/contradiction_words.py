@@ -1,6 +1,6 @@
 """Word what is said of conditions that exclude each other: names, notes and hints."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 from collage_dsl.diagnostics import Note
@@ -87,12 +87,25 @@ def _counted(expression: Expression) -> str:
 
 
 def says(premises: Sequence[Premise]) -> str:
-    """A hint with at most two different things that operators say."""
+    """
+    A hint with what operators say: one thing of each of at most three calls, two of a single one.
+    What `is_plain` is said only of a call of which nothing else is.
+    """
+    claims = [premise for premise in premises if isinstance(premise, Claim)]
+    claims.sort(key=lambda each: each.relation.is_plain)
+    first = {each.called.number: each for each in reversed(claims)}
+    said = _said(each for each in claims if each is first[each.called.number])
+    if len(said) == 1:
+        said = _said(each for each in claims if not each.relation.is_plain or each.says in said)[:2]
+    return "; ".join(said[:3])
+
+
+def _said(claims: Iterable[Claim]) -> list[str]:
+    """What `claims` say, each sentence with the first operator that it is said of."""
     said: dict[str, str] = {}
-    claims = (premise for premise in premises if isinstance(premise, Claim))
-    for claim in sorted(claims, key=lambda each: each.relation.is_plain):
+    for claim in claims:
         said.setdefault(claim.relation.says, claim.says)
-    return "; ".join(list(said.values())[:2])
+    return list(said.values())
 
 
 def operators_of(premises: Sequence[Premise]) -> str:

@@ -133,9 +133,11 @@ class Exclusion:
         self.ways(premises)
         clash = self.clash if values else ""
         said = self.mismatch or "; ".join(filter(None, (clash, says(premises))))
-        kept = [_keeping_dimensions(premise) for premise in premises]
-        is_mended = kept != list(premises) and not self.contradicts(kept)
-        return f"{said}; write `keepdims == true`" if is_mended else said
+        for keeps in (True, False):
+            tried = [_keeping_dimensions(premise, keeps) for premise in premises]
+            if tried != list(premises) and not self.contradicts(tried):
+                return f"{said}; write `keepdims == {str(keeps).lower()}`"
+        return said
 
     def needed(
         self,
@@ -169,13 +171,13 @@ def _may_have_alternatives(premise: Premise) -> bool:
     )
 
 
-def _keeping_dimensions(premise: Premise) -> Premise:
-    """`premise`, with `keepdims == true` in place of `keepdims == false`."""
+def _keeping_dimensions(premise: Premise, keeps: bool) -> Premise:
+    """`premise`, with another value of `keepdims` if it says one."""
     match premise:
-        case Condition(Compare("==", Attr(name) as keeps, Constant(False))) if name.endswith(
+        case Condition(Compare("==", Attr(name) as asked, Constant(bool()))) if name.endswith(
             ".keepdims"
         ):
-            return replace(premise, expression=Compare("==", keeps, Constant(True)))
+            return replace(premise, expression=Compare("==", asked, Constant(keeps)))
         case _:
             return premise
 

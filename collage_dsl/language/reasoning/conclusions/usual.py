@@ -136,11 +136,11 @@ def _usual_attributes(
 ) -> Iterator[Condition]:
     """
     That attributes have their defaults, and a result the layout of the data. Where one call has
-    another layout than usual, nothing is known of the layouts of others. Nothing is said where no
-    condition is about shapes, and at most one call has a layout.
+    another layout than usual, nothing is known of the layouts of others. Nothing is said of a
+    single call of which no condition asks a shape.
     """
     is_asked = any(_is_of_shape(term) for c in conditions for term in terms(c.expression))
-    if is_asked or sum(map(_has_layout, calls)) > 1:
+    if is_asked or len(calls) > 1:
         is_usual = not any(_has_other_layout(called, ways) for called in calls)
         for called, span in _written(calls):
             for attribute, value in _attributes(called, ways, is_usual):
@@ -207,11 +207,6 @@ def _written(calls: Sequence[Called]) -> Iterator[tuple[Called, Span]]:
 def _constants(expression: Expression) -> Iterator[str]:
     """The constants of which `expression` asks all elements."""
     return (part.of for part in every_part(expression) if isinstance(part, Element))
-
-
-def _has_layout(called: Called) -> bool:
-    names = (name for op in called.call.ops for name in operators()[op].attrs)
-    return "out_layout" in names
 
 
 def _is_there(term: DimAt | Size | Bytes, way: Facts) -> bool:

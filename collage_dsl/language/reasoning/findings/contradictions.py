@@ -194,7 +194,8 @@ class Contradictions:
             if {last.called} == {p.called for p in found if isinstance(p, Claim)}:
                 message = f"no call of {operators_of(found)} takes these operands"
             why = self.exclusion.why([last, *others])
-            self.findings.error("E0320", last.span, message, why, notes_on(others))
+            notes = notes_on([each for each in others if each.span != last.span])
+            self.findings.error("E0320", last.span, message, why, notes)
             return
         if self.exclusion.is_tired:
             message = "this can never hold together with the other conditions"

@@ -223,7 +223,8 @@ class _Checker:
         if isinstance(call, Call) and refused_by_kinds(call, at, given):
             kinds = listed(map(str, call.kinds), "or")
             message = f"no operator of the kind {kinds} takes {given} here"
-            hint = _fix(Tensor(), given, place, written) if isinstance(given, Tuple) else ""
+            is_fixed = isinstance(given, Tuple | Shape)
+            hint = _fix(Tensor(), given, place, written) if is_fixed else ""
             self.report("W0314", place.span, message, hint, certain=False)
 
     def field_of_kind(self, of: Operand, index: int, written: ast.FieldOf) -> None:

@@ -115,9 +115,20 @@ def _patterns(rule: FusionRule) -> tuple[Pattern, ...] | None:
 
 
 def _gives_no_tuple(rule: FusionRule) -> bool:
-    """Whether `rule` proposes only matches of patterns in which each call gives a tensor."""
-    patterns = _patterns(rule)
-    return patterns is not None and not any(map(_may_give_tuple, patterns))
+    """Whether each call in the candidates of `rule` is known to give a tensor."""
+    match rule:
+        case OpPredicate(_, ops) if ops:
+            return not any(map(_is_of_tuple, ops))
+        case DFPattern(pattern):
+            return not _may_give_tuple(pattern)
+        case Tagged() | OnlyValid() | OnlyVariants() | Union():
+            return all(map(_gives_no_tuple, sub_rules(rule)))
+        case _:
+            return False
+
+
+def _is_of_tuple(op: str) -> bool:
+    return operators()[op].gives != "tensor"
 
 
 def _may_give_tuple(pattern: Pattern) -> bool:
@@ -126,7 +137,7 @@ def _may_give_tuple(pattern: Pattern) -> bool:
             case TupleOf() | Call(kinds=(_, *_)) | PathFrom(kinds=(_, *_)):
                 return True
             case Call(ops) | PathFrom(ops):
-                if any(operators()[op].gives != "tensor" for op in ops):
+                if any(map(_is_of_tuple, ops)):
                     return True
     return False
 
