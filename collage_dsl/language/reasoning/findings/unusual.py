@@ -5,7 +5,11 @@ from dataclasses import dataclass
 
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.reasoning.claims.relations import Claim
-from collage_dsl.language.reasoning.conclusions.blame import other_elements, place_of
+from collage_dsl.language.reasoning.conclusions.blame import (
+    missing_axis,
+    other_elements,
+    place_of,
+)
 from collage_dsl.language.reasoning.conclusions.contradiction_words import assumed, notes_on
 from collage_dsl.language.reasoning.conclusions.exclusion import Exclusion, related
 from collage_dsl.language.reasoning.conclusions.premises import Condition, Premise
@@ -37,7 +41,9 @@ class Unusual:
         others = [
             each for each in found if each is not last and (each not in given or _is_of_call(each))
         ]
-        why = other_elements(self.exclusion, found) or self.exclusion.why(found)
+        no_axis = missing_axis(self.exclusion, found, self.premises)
+        why = other_elements(self.exclusion, found) or (no_axis and no_axis.hint)
+        why = why or self.exclusion.why(found)
         of_given = [
             [c.expression for c in conditions if (c in given) == so] for so in (False, True)
         ]
