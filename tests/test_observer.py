@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 
 from collage_dsl.graph import Graph
@@ -106,3 +107,42 @@ def test_a_part_that_is_taken_up_again_has_the_observer_that_it_had() -> None:
         *(f"{before} nn.relu@2 a@0", f"{before} nn.relu@2", before),
         *(f"{before} nn.relu@2 a@2", f"{before} nn.relu@2", before),
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "because"),
+    [
+        ("y = exp(tanh?(nn.relu(x)))", "three axes (at `y`)"),
+        ("y = exp((tanh(x) | nn.relu(x)))", "three axes (at `y`)"),
+        ("y = exp((nn.relu(tanh(x)) | nn.relu(x)))", "three axes (at `y`)"),
+        ("y = repeat[1..3] exp(x)", "three axes (at `y`)"),
+        ("y = path[1..3] exp from x", "three axes (at `y`)"),
+    ],
+)
+def test_an_alternative_that_fails_is_no_reason_where_another_one_matches(
+    written: str, because: str
+) -> None:
+    graph = parse_graph("x: f32[4]; r = nn.relu(x); y = exp(r); return y;")
+    attempt = Attempt()
+    text = f'pattern p(x) {{ {written}; where rank(x) == 3 else "three axes"; yield y; }}'
+
+    assert not matches(pattern(text), graph, 2, attempt)
+    assert attempt.because == because
+
+
+def test_an_order_of_operands_that_fails_is_no_reason_where_the_other_one_matches() -> None:
+    graph = parse_graph("x: f32[4]; w = const f32[4]; y = multiply(w, x); z = exp(y); return y, z;")
+    text = "pattern p(x, w: const) { y = exp(multiply(x, w)); yield y; }"
+    attempt = Attempt()
+
+    assert not matches(pattern(text), graph, 3, attempt)
+    assert attempt.because == "`y` is used outside the match too"
+
+
+def test_where_both_orders_of_operands_fail_the_written_one_is_the_reason() -> None:
+    graph = parse_graph("x: f32[4]; v: f32[4]; y = add(x, v); return y;")
+    attempt = Attempt()
+
+    text = "pattern p(x, w: const) { y = add(nn.relu?(x), w); yield y; }"
+    assert not matches(pattern(text), graph, 2, attempt)
+    assert attempt.because == "`v` is not a constant, as `w` must be"

@@ -95,7 +95,7 @@ class Backtracking:
     ) -> Iterator[Partial]:
         first, others = frame.results[0], frame.results[1:]
         for partial in self.operand(frame, first, index, so_far, observer):
-            for whole in self.others(frame, others, partial, observer):
+            for whole in overruling(self.others(frame, others, partial, observer), observer):
                 if self.asking.holds(frame, whole, index, observer):
                     yield whole
 
@@ -138,14 +138,14 @@ class Backtracking:
                 tried = self.reference(frame, operand.name, index, so_far, inner)
             case Call():
                 if operand.optional:
-                    tried = self.optional(frame, operand, index, so_far, inner)
+                    tried = overruling(self.optional(frame, operand, index, so_far, inner), inner)
                 else:
                     tried = self.call(frame, operand, index, so_far, inner)
             case Flat():
-                tried = self.flat(frame, operand, index, so_far, inner)
+                tried = overruling(self.flat(frame, operand, index, so_far, inner), inner)
             case PatternCall():
                 if operand.optional:
-                    tried = self.optional(frame, operand, index, so_far, inner)
+                    tried = overruling(self.optional(frame, operand, index, so_far, inner), inner)
                 else:
                     tried = self.called(frame, operand, index, so_far, inner)
             case Anything():
@@ -163,11 +163,11 @@ class Backtracking:
             case FieldOf():
                 tried = self.field_of(frame, operand, index, so_far, inner)
             case Repeat():
-                tried = self.repeat(frame, operand, index, so_far, inner)
+                tried = overruling(self.repeat(frame, operand, index, so_far, inner), inner)
             case PathFrom():
-                tried = self.path_from(frame, operand, index, so_far, inner)
+                tried = overruling(self.path_from(frame, operand, index, so_far, inner), inner)
             case Either(choices):
-                tried = self.either(frame, choices, index, so_far, inner)
+                tried = overruling(self.either(frame, choices, index, so_far, inner), inner)
             case _:
                 assert_never(operand)
         return tried if inner is observer else inner.each(tried)
@@ -361,7 +361,8 @@ class Backtracking:
             added = ((frame.prefix, where, index) for where in waiting)
             covered = covered._replace(pending=(*covered.pending, *added))
         if len(node.inputs) == 2 and is_commutative(node.op) and not call.ordered:
-            return self.either_order(frame, call.operands, node.inputs, covered, observer)
+            ways = self.either_order(frame, call.operands, node.inputs, covered, observer)
+            return overruling(ways, observer)
         return self.operands(frame, call.operands, node.inputs, covered, observer)
 
     def flat(
@@ -467,3 +468,16 @@ class Backtracking:
                 refuse(observer, partial, f"`{node.name}` is used outside the match too")
                 return False
         return True
+
+
+def overruling(ways: Iterable[Partial], observer: Observer) -> Iterator[Partial]:
+    """
+    Pass on `ways`, in which a part matches. What was refused on the way to one of them is not why
+    the pattern does not match.
+    """
+    before = observer.reached()
+    for partial in ways:
+        if before < observer.reached() == partial.inside.bit_count():
+            observer.overruled()
+        yield partial
+        before = observer.reached()

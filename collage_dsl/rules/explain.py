@@ -267,6 +267,12 @@ class _Part:
             record.reason = refused
         record.attempt.refused(progress, because, span, reason)
 
+    def reached(self) -> int:
+        return self.record.attempt.reached()
+
+    def overruled(self) -> None:
+        self.record.attempt.overruled()
+
     def again(self) -> "_Unrecorded":
         self.record.is_cut = True
         self.record.asking = []

@@ -27,7 +27,10 @@ FEWER_STEPS = 100
 
 @dataclass(slots=True)
 class Attempt(NoObserver):
-    """An observer that keeps one refusal: that after the largest part of the pattern matched."""
+    """
+    An observer that keeps one refusal: that after the largest part of the pattern matched. An
+    alternative that does not match is no refusal of the pattern where another one matches.
+    """
 
     because: str = "the pattern matches nothing"
     span: Span | None = None
@@ -44,6 +47,12 @@ class Attempt(NoObserver):
         if progress > self.progress:
             self.because, self.span, self.progress = because, span, progress
             self.reason = reason
+
+    def reached(self) -> int:
+        return self.progress
+
+    def overruled(self) -> None:
+        self.progress -= 1
 
     def stops(self, steps: int) -> None:
         self.stopped = steps

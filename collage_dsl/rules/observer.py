@@ -54,6 +54,17 @@ class Observer(Protocol):
         """This part does not match; `reason` is the reason that the pattern itself gives."""
         ...
 
+    def reached(self) -> int:
+        """How many nodes had matched before the refusal that is kept; -1 if none is kept."""
+        ...
+
+    def overruled(self) -> None:
+        """
+        The refusal that is kept is not why the pattern does not match: the part matched in another
+        way. Any later refusal after as many nodes takes its place.
+        """
+        ...
+
     def again(self) -> "Observer":
         """
         The attempt takes many steps and is begun anew. This time, each part is tried and reported
@@ -95,6 +106,12 @@ class NoObserver:
         return False
 
     def refused(self, progress: int, because: str, span: Span | None, reason: str) -> None:
+        pass
+
+    def reached(self) -> int:
+        return -1
+
+    def overruled(self) -> None:
         pass
 
     def again(self) -> Self:
