@@ -1,5 +1,6 @@
 """Read files that may be anything: endless, or pipes that nobody writes to."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -22,11 +23,21 @@ def content_of(path: str | Path, most: int) -> bytes:
 
 def other_than_file(path: Path) -> str:
     """What is at `path` in place of a file; empty for a file, and if nothing is there."""
-    if path.is_file() or not path.exists():
+    if path.is_file():
         return ""
+    if not path.exists():
+        return "it is a link that leads to itself" if _leads_to_itself(path) else ""
     if path.is_dir():
         return "it is a folder"
     return "it is a pipe" if path.is_fifo() else "it is a device or a socket, not a file"
+
+
+def _leads_to_itself(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
 
 
 def cause_of(error: Exception) -> str:

@@ -10,6 +10,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from os.path import realpath
 from pathlib import Path
 
 _PREFIX = ".collage-"
@@ -58,7 +59,7 @@ def replacement(path: Path) -> Iterator[Path]:
     if _is_written_directly(path):
         yield path
         return
-    path = path.resolve()
+    path = Path(realpath(path))
     with scratch_folder(path.parent) as scratch:
         new = scratch / path.name
         yield new
@@ -70,8 +71,8 @@ def replacement(path: Path) -> Iterator[Path]:
 def check_file(path: Path) -> None:
     """Raise OSError if `replacement` cannot write the file `path`. Nothing is left behind."""
     if not _is_written_directly(path):
-        with scratch_folder(path.resolve().parent):
-            pass
+        with scratch_folder(Path(realpath(path)).parent), suppress(FileNotFoundError):
+            path.stat()  # fails for a link that leads to itself
 
 
 def check_folder(folder: Path) -> Path:
@@ -79,8 +80,8 @@ def check_folder(folder: Path) -> Path:
     The folder, or else the nearest one above it that exists. Raises OSError if nothing can be
     written there. Nothing is left behind.
     """
-    folder = folder.resolve()
-    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    folder = Path(realpath(folder))
+    existing = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
     with scratch_folder(existing):
         return existing
 

@@ -212,6 +212,26 @@ def test_a_model_that_is_not_there(tmp_path: Path) -> None:
     assert_one_message(done, 2, "none.onnx")
 
 
+def test_links_that_lead_to_themselves_are_refused_before_any_work(
+    model: Path, tmp_path: Path
+) -> None:
+    loop = tmp_path / "loop.onnx"
+    loop.symlink_to(loop)
+
+    assert_one_message(said("show", str(loop)), 2, "it is a link that leads to itself")
+    for command, written in (("compile", loop / "out"), ("freeze", loop)):
+        options = ["-t", "native", "--costs", "analytic", "-o", str(written)]
+        done = said(command, str(model), *options)
+        assert_one_message(done, 2, f"cannot write {written}: Too many levels of symbolic links")
+
+
+def test_more_cores_than_any_machine_has_are_refused(model: Path) -> None:
+    done = said("plan", str(model), "-t", "native", "--num-cores", "99999999999999999999")
+
+    assert done.code == 2
+    assert "99999999999999999999 is not in the range" in done.err
+
+
 def test_an_operator_that_cannot_be_imported_is_named_with_its_node(tmp_path: Path) -> None:
     onnx.save(unknown_operator(), tmp_path / "foo.onnx")
 
@@ -297,6 +317,11 @@ def test_a_shape_that_is_not_one(model: Path, shape: str) -> None:
 
 def test_run_on_a_folder_without_a_model(tmp_path: Path) -> None:
     assert_one_message(said("run", tmp_path), 2, "holds no compiled model")
+
+
+def test_run_on_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    message = f"{tmp_path / 'out'} does not exist; `collage compile -o` writes such a folder"
+    assert_one_message(said("run", tmp_path / "out"), 2, message)
 
 
 def test_run_on_a_damaged_folder(tmp_path: Path) -> None:

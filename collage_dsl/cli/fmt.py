@@ -2,6 +2,7 @@
 
 from difflib import unified_diff
 from enum import Enum
+from os.path import realpath
 from pathlib import Path
 
 from collage_dsl.cli.config import Configs
@@ -61,7 +62,7 @@ def _answer(file: Path, source: Source, formatted: str, mode: Mode) -> int:
                 new.write_bytes(formatted.encode("utf-8"))
             tell(f"reformatted {printable(source.name)}")
         case Mode.WRITE:
-            sweep(file.resolve().parent)
+            sweep(Path(realpath(file)).parent)
     return WRONG if is_changed and mode is not Mode.WRITE else 0
 
 

@@ -251,7 +251,7 @@ costs = _costs("measured", "`recorded`, `analytic`")
 known_costs = _costs("recorded", "`analytic`")
 num_cores = click.option(
     "--num-cores",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=1_000_000),
     default=1,
     show_default=True,
     help="Cores that a kernel may use, where a target does not say.",

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, count
+from os.path import realpath
 from pathlib import Path
 
 from collage_dsl.scratch import scratch_folder
@@ -75,7 +76,7 @@ def set_aside(path: Path, number: int, make: Make) -> Path | None:
     name; None where another process has done so since the file had this `number`. A link remains a
     link.
     """
-    path = path.resolve()
+    path = Path(realpath(path))
     with _alone_in(path.parent), scratch_folder(path.parent) as scratch:
         if file_number(path) != number:
             return None

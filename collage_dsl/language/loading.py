@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from os.path import realpath
 from pathlib import Path
 from types import MappingProxyType
 
@@ -111,7 +112,7 @@ def definitions(
         found_at = library.find(ast.Import(str(path), None, (), said), None, findings)
     findings.raise_errors()
     assert found_at is not None
-    library.active.append(found_at.resolve())
+    library.active.append(Path(realpath(found_at)))
     exports = _exports(found_at, str(found_at), library)
     if exports.errors:
         raise RuleError(*exports.errors)
@@ -218,7 +219,7 @@ def _contents(
         findings.add_all(parsed.errors)
     path = _path_of(source)
     if path is not None:
-        library.active.append(path.resolve())
+        library.active.append(Path(realpath(path)))
         folder = folder or path.parent
     return FileChecker(file, findings, library, folder).run()
 
@@ -236,7 +237,7 @@ def _exports(path: Path, name: str, library: Library) -> Exports:
     findings = Findings()
     file = ast.File((), ())
     try:
-        text = library.texts.get(path.resolve())
+        text = library.texts.get(Path(realpath(path)))
         with findings.limited():
             written = read(path, name) if text is None else Source(name, text)
             file = parse_file(written, findings)

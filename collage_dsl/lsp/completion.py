@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from os.path import realpath
+from pathlib import Path
 from typing import assert_never
 
 from collage_dsl.graph.operators import operators
@@ -449,7 +451,7 @@ class _Completer:
         places = [*([folder] if folder else []), *self.files.search(self.document)]
         for place in dict.fromkeys([*places, shipped_folder("specs")]):
             for path in sorted(place.glob("*.collage")) + sorted(place.glob("*/*.collage")):
-                if path.resolve() != self.document.path:
+                if Path(realpath(path)) != self.document.path:
                     yield path.relative_to(place).as_posix()
 
     def defined(self, *sorts: str) -> Iterator[Completion]:

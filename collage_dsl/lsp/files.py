@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from os.path import realpath
 from pathlib import Path
 
 from collage_dsl.diagnostics import Diagnostic
@@ -115,7 +116,7 @@ class Files:
         library = Library(self.search(document), _no_exports, texts=self.texts)
         written = ast.Import(path, None, (), at)
         found = library.find(written, document.folder, Findings())
-        return None if found is None else found.resolve()
+        return None if found is None else Path(realpath(found))
 
     def search(self, document: Document) -> Sequence[Path]:
         return (*self.settings(document.path).path, shipped_folder("specs"))
@@ -157,7 +158,7 @@ class Files:
 
     def below(self, roots: Sequence[Path]) -> Iterator[Document]:
         """All open files, and those in the folders `roots`."""
-        found = (path.resolve() for root in roots for path in _spec_files(root))
+        found = (Path(realpath(path)) for root in roots for path in _spec_files(root))
         for path in dict.fromkeys([*self.texts, *found]):
             if other := self.document(path):
                 yield other
@@ -165,10 +166,10 @@ class Files:
     def contains(self, document: Document) -> bool:
         """Whether `document` is in the workspace. Only then it may be changed."""
         path = document.path
-        if path.is_relative_to(shipped_folder("specs").resolve()):
+        if path.is_relative_to(Path(realpath(shipped_folder("specs")))):
             return False  # even where the package is installed in the workspace
         for folder in self.folders:
-            if path.is_relative_to(root := folder.resolve()):
+            if path.is_relative_to(root := Path(realpath(folder))):
                 return not NEVER_SEARCHED.intersection(path.relative_to(root).parts)
         return path in self.texts
 
@@ -188,7 +189,7 @@ class Files:
         if source.name == document.source.name:
             return document.path
         path = Path(source.name)
-        return path.resolve() if path.is_file() else self.imported(document, source.name)
+        return Path(realpath(path)) if path.is_file() else self.imported(document, source.name)
 
 
 def _spec_files(root: Path) -> Iterator[Path]:

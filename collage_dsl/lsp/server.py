@@ -4,6 +4,7 @@ import asyncio
 import gc
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
+from os.path import realpath
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -323,6 +324,6 @@ def _path(uri: str) -> Path:
     """The file of `uri`; the name of a text that was never saved."""
     try:
         path = to_fs_path(uri) if uri.startswith("file:") else None
-        return Path(uri) if path is None else Path(path).resolve()
+        return Path(uri) if path is None else Path(realpath(path))
     except (OSError, ValueError) as problem:
         raise JsonRpcInvalidParams(f"no file can be named {uri}: {problem}") from None

@@ -5,6 +5,7 @@ import errno
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from os.path import realpath
 from pathlib import Path
 
 import tvm
@@ -41,7 +42,7 @@ def save(executable: ModelExecutable, folder: Path, documents: Mapping[str, str]
     The folder appears complete or not at all. A folder with only an executable is replaced; any
     other folder that is not empty is refused with `ExecutableError`.
     """
-    folder = folder.resolve()
+    folder = Path(realpath(folder))
     check_writable(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +73,8 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
     library = folder / LIBRARY
     missing = [name for name in (SIGNATURE, LIBRARY) if not (folder / name).is_file()]
     if missing == [SIGNATURE, LIBRARY]:
-        raise ExecutableError(f"{folder} holds no compiled model")
+        reason = "holds no compiled model" if folder.exists() else "does not exist"
+        raise ExecutableError(f"{folder} {reason}; `collage compile -o` writes such a folder")
     if missing:
         raise DamagedFolderError(f"{folder} is damaged: it has no file {missing[0]}")
     try:
@@ -97,7 +99,7 @@ def check_writable(folder: Path) -> None:
     compiler to link the library. This is quick; call it before a long compilation.
     """
     addons()
-    folder = folder.resolve()
+    folder = Path(realpath(folder))
     try:
         _check_replaceable(folder)
         check_space(check_folder(folder.parent))

@@ -31,6 +31,13 @@ from collage_dsl.rules.predicate import Predicate
 MAX_DEPTH = 50
 """The longest allowed chain of files that import each other."""
 
+SUFFIX = ".collage"
+
+WHERE_SEARCHED = (
+    "a file is searched beside this one, in the folders of `--path` and of `path` in "
+    "`[tool.collage]` (in Python: `search=[…]`), and among the shipped specs"
+)
+
 Definition = Pattern | tuple[Member, ...] | Predicate | CheckedRule
 """What a name may stand for: a pattern, a class of operators, a predicate, or a rule."""
 
@@ -91,7 +98,7 @@ class Library:
         found_at = self.find(written, folder, findings)
         if found_at is None:
             return None
-        path = found_at.resolve()
+        path = Path(realpath(found_at))
         if path in self.active:
             message = f"`{written.path}` imports this file"
             if path == self.active[-1]:
@@ -138,37 +145,41 @@ class Library:
             path = place / said
             if _is_file(path) or (self.texts and Path(realpath(path)) in self.texts):
                 return path
-        hint = ""
-        if not written.path.endswith(".collage"):
-            longer = f"{written.path}.collage"
+        hint: str | Hint = WHERE_SEARCHED
+        if not written.path.endswith(SUFFIX):
+            longer = f"{written.path}{SUFFIX}"
             new = written.span.text.replace(written.path, longer, 1)
             hint = Hint(f"did you mean `{longer}`?", new)
         else:
             beside = [folder] if folder else []
-            similar = _similar(written, beside) or _of_library(written)
-            similar = similar or _similar(written, folders)
+            similar = self.similar(written, beside) or _of_library(written)
+            similar = similar or self.similar(written, folders)
             instead = None if {'"', "\\"}.intersection(similar) else f'"{similar}"'
             hint = Hint(f"did you mean `{similar}`?", instead) if similar else hint
         findings.error("E0801", written.span, f"there is no file `{written.path}`", hint)
         return None
 
+    def similar(self, written: ast.Import, folders: Sequence[Path]) -> str:
+        """The file in one of the folders with the most similar name; empty if none is similar."""
+        inside = PurePosixPath(written.path).parent
+        found = chain.from_iterable(self.importable(folder, inside) for folder in folders)
+        stem = closest(written.path.removesuffix(SUFFIX), found)
+        return stem and f"{stem}{SUFFIX}"
 
-def _similar(written: ast.Import, folders: Sequence[Path]) -> str:
-    """The file in one of the folders with the most similar name; empty if none is similar."""
-    inside = PurePosixPath(written.path).parent
-    return closest(written.path, chain.from_iterable(_found(f, inside) for f in folders))
+    def importable(self, folder: Path, inside: PurePosixPath) -> Iterator[str]:
+        """
+        The names, as an import writes them but without the suffix, of the files of rules in a
+        folder that do not import this one.
+        """
+        with suppress(OSError):
+            for path in sorted((folder / inside).glob(f"*{SUFFIX}")):
+                if Path(realpath(path)) not in self.active:
+                    yield str(inside / path.stem)
 
 
 def _of_library(written: ast.Import) -> str:
     """The file of the shipped library that defines an imported name; empty if none does."""
     return next(filter(None, (file_of(each.name.text) for each in written.names)), "")
-
-
-def _found(folder: Path, inside: PurePosixPath) -> Iterator[str]:
-    """The names of the files of rules in a folder, as an import writes them."""
-    with suppress(OSError):
-        for path in sorted((folder / inside).glob("*.collage")):
-            yield str(inside / path.name)
 
 
 def _is_file(path: Path) -> bool:
