@@ -259,11 +259,14 @@ class OperandChecker:
         """What `name` in a call stands for: one operator, or the members of a class."""
         found = self.scope.class_of(name)
         given = [operand.span.text for operand in call.operands]
+        together = len(call.operators) > 1 or len(found or ()) > 1
         for each in found or ():
             if isinstance(each, Kind):
                 fits = check_kind_count(each, len(given), call.span, self.findings)
             else:
-                fits = check_count(each, given, call.span, "the pattern", self.findings)
+                fits = check_count(
+                    each, given, call.span, "the pattern", self.findings, together=together
+                )
             if not fits:
                 return None
         return found

@@ -60,11 +60,17 @@ def refuse(name: ast.Name, refused: Mapping[str, str], findings: Findings) -> No
 
 
 def check_count(
-    operator: Operator, written: Sequence[str], span: Span, who: str, findings: Findings
+    operator: Operator,
+    written: Sequence[str],
+    span: Span,
+    who: str,
+    findings: Findings,
+    *,
+    together: bool = False,
 ) -> bool:
     """
     Whether `operator` takes as many operands as are `written`. The message says that `who` gives
-    them.
+    them. It may be called `together` with others, as one of a class.
     """
     names, given = operator.operands, len(written)
     if names is None or len(names) - operator.optional <= given <= len(names):
@@ -80,7 +86,12 @@ def check_count(
         findings.error("E0203", span, message, hint, place=after)
         return False
     more = names is not None and given > len(names)
-    if more and (attributes := as_attributes(operator, written, _SIGNS[who])):
+    if together:
+        hint = (
+            "operators that are called together take the same number of operands: write "
+            f"`{operator.name}` as an alternative of its own, or leave it out"
+        )
+    elif more and (attributes := as_attributes(operator, written, _SIGNS[who])):
         hint = f"attributes stand in brackets: `{attributes}`"
     elif names and who == "the pattern":
         hint = _written(operator, given, names)
