@@ -138,9 +138,10 @@ def read(path: Path) -> tuple[list[Context], list[Measurement]]:
             return contexts, store.measurements([each.key for each in contexts])
     try:
         document = CostsDocument.model_validate_json(text_of(path, _MOST_BYTES))
-    except ValidationError as error:
+    except (ValidationError, UnicodeDecodeError) as error:
         said = "neither a cost store nor a file that `collage costs export` wrote"
-        raise ExchangeError(f"{path} is {said}: {first_fault(error)}") from error
+        fault = first_fault(error) if isinstance(error, ValidationError) else cause_of(error)
+        raise ExchangeError(f"{path} is {said}: {fault}") from error
     except (OSError, ValueError) as error:
         raise StoreError(f"cannot read {path}: {cause_of(error)}") from error
     return [Context(**each.model_dump()) for each in document.contexts], list(_costs(document))
