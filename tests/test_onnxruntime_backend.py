@@ -196,8 +196,9 @@ def test_a_kernel_follows_its_tensors_from_call_to_call() -> None:
         np.testing.assert_allclose(y.numpy(), np.maximum(x @ w + b, 0), rtol=1e-4, atol=1e-5)
 
 
-def test_a_kernel_of_any_length_follows_the_length_at_one_address() -> None:
-    value = partial(helper.make_tensor_value_info, elem_type=TensorProto.FLOAT, shape=["n"])
+@pytest.mark.parametrize("shape", [["n"], None])
+def test_a_kernel_of_any_length_follows_the_length_at_one_address(shape: list[str] | None) -> None:
+    value = partial(helper.make_tensor_value_info, elem_type=TensorProto.FLOAT, shape=shape)
     neg = helper.make_node("Neg", ["x"], ["y"])
     graph = helper.make_graph([neg], "kernel", [value("x")], [value("y")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

@@ -328,5 +328,8 @@ class _Lent:
 
 
 def _is_known(shape: Sequence[Any]) -> bool:
-    """Whether a session takes only this one shape: each dimension is a number, not a name."""
-    return all(isinstance(dim, int) for dim in shape)
+    """
+    Whether a session takes only this one shape: each dimension is a number, not a name. onnxruntime
+    says of a tensor of unknown rank that it has no dimensions, as of a scalar.
+    """
+    return bool(shape) and all(isinstance(dim, int) for dim in shape)
