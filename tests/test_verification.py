@@ -728,6 +728,31 @@ def test_a_model_that_rounds_is_run_with_other_weights_too() -> None:
     assert [set(each) for each in found.T] == [{2, 3}, {6, 7}, {10, 11}, {0}]
 
 
+@pytest.mark.parametrize(
+    ("node", "type_"),
+    [
+        ("y = ArgMax <axis = 0, keepdims = 0> (v)", "int64"),
+        ("y = Greater (v, v1)", "bool[2]"),
+        ("t, y = TopK (v, one)", "int64[1]"),
+    ],
+)
+def test_a_model_that_compares_numbers_is_run_with_other_weights_too(node: str, type_: str) -> None:
+    """Inputs far smaller than a weight that is added change nothing if they are shaken."""
+    model = parse_model(
+        f"""<ir_version: 9, opset_import: ["": 18]> g (float[2] x) => ({type_} y)
+        <float[2] w = {{1, 1.0000001}}, float[1] w1 = {{1}}, int64[1] one = {{1}}> {{
+          v = Add (x, w)
+          v1 = Mul (w1, w1)
+          {node}
+        }}"""
+    )
+    x = np.float32([1e-9, 2e-9])
+
+    found = [each["y"].ravel().tolist() for each in exact_runner(model)({"x": x})]
+
+    assert any(each != found[0] for each in found)
+
+
 def test_scalars_are_drawn_and_shaken_as_arrays() -> None:
     graph = collage.parse_graph("x: f32[]; y = exp(x); return y;")
     for draw in draws_of(graph):
@@ -792,10 +817,12 @@ def test_a_float_made_of_an_integer_that_rounding_decides_does_not_count() -> No
     assert not allowed([0, 0.5, 8, 8])
 
 
-@pytest.mark.parametrize(("call", "rounds"), [("quantize(x, s, z)", True), ("add(x, s)", False)])
-def test_which_references_round(call: str, rounds: bool) -> None:
+@pytest.mark.parametrize(
+    ("call", "decides"), [("quantize(x, s, z)", True), ("less(x, s)", True), ("add(x, s)", False)]
+)
+def test_which_references_decide(call: str, decides: bool) -> None:
     graph = collage.parse_graph(f"x: f32[4]; s: f32[]; z: i8[]; y = {call}; return y;")
-    assert Reference(graph).rounds == rounds
+    assert Reference(graph).decides == decides
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from collage_dsl.realization.objects import run_session
 from collage_dsl.realization.reference_run import run_reference
 from collage_dsl.realization.shaken import (
     SHAKE,
+    decides,
     is_float,
-    rounds,
     scaled,
     shaken,
     with_shaken_values,
@@ -62,7 +62,7 @@ class Reference:
         self.session = _session(self.model, self.constants)
         self.names = [value.name for value in self.session.get_inputs()]
         self.unit = unit_of(graph)
-        self.rounds = rounds(self.model)
+        self.decides = decides(self.model)
         self.casts = [node for node in self.model.graph.node if _limits(node)]
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:

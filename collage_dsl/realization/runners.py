@@ -15,7 +15,7 @@ from collage_dsl.frontend.torch_reference import TorchReference
 from collage_dsl.graph.arrays import Array
 from collage_dsl.realization.objects import run_session
 from collage_dsl.realization.onnx_reference import evaluated
-from collage_dsl.realization.shaken import is_float, rounds, with_shaken_values
+from collage_dsl.realization.shaken import decides, is_float, with_shaken_values
 from collage_dsl.realization.verification import ONNXRUNTIME
 
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
@@ -36,21 +36,21 @@ def runner(
 
 def exact_runner(model: Any, shapes: Shapes | None = None) -> Evaluate:
     """
-    Computes `model` slowly, as `evaluated` does. If it rounds to integers inside, or its inputs
-    have no floating point numbers that rounding could change, it is also run with weights,
-    and values that it rounds, that differ by rounding.
+    Computes `model` slowly, as `evaluated` does. If it rounds to integers or compares numbers
+    inside, or its inputs have no floating point numbers that rounding could change, it is also run
+    with weights, and values that it rounds or compares, that differ by rounding.
     """
     if is_of_torch(model):
         return TorchReference(model).exact
     loaded = model if isinstance(model, onnx.ModelProto) else onnx.load_model(model)
-    is_rounding = rounds(loaded)
+    is_deciding = decides(loaded)
 
     def outputs(inputs: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
         yield from evaluated(loaded, inputs)
-        if any(map(is_float, inputs.values())) and not is_rounding:
+        if any(map(is_float, inputs.values())) and not is_deciding:
             return
         generator = np.random.default_rng(0)
-        for _ in range(8 if is_rounding else 2):  # where it rounds, few of them change much
+        for _ in range(8 if is_deciding else 2):  # where it decides, few of them change much
             with suppress(*REFUSALS):
                 yield runner(with_shaken_values(loaded, generator), shapes)(inputs)
 

@@ -16,21 +16,27 @@ SHAKE = 2.0**-21
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 
-_ROUNDING = re.compile(r"Quantize|QLinear|^(Round|Floor|Ceil)$")
-"""Operators of ONNX that make integers of numbers, by their names."""
+_DECIDING = re.compile(
+    r"Quantize|QLinear|^Greater|^Less|^TreeEnsemble"
+    r"|^(ArgMax|ArgMin|Ceil|Floor|Hardmax|NonMaxSuppression|Round|Sign|TopK)$"
+)
+"""
+Operators of ONNX, by their names, that decide by numbers: they make integers or truth values of
+them, or choose some. A small change of these numbers may change the result much.
+"""
 
 
 def is_float(array: Any) -> bool:
     return isinstance(array, np.ndarray) and array.dtype.kind == "f"
 
 
-def rounds(model: onnx.ModelProto) -> bool:
-    """Whether `model` rounds numbers to integers inside."""
-    return any(map(_is_rounding, model.graph.node))
+def decides(model: onnx.ModelProto) -> bool:
+    """Whether `model` decides by numbers inside: it rounds them to integers, or compares them."""
+    return any(map(_is_deciding, model.graph.node))
 
 
-def _is_rounding(node: NodeProto) -> bool:
-    return bool(_ROUNDING.search(node.op_type))
+def _is_deciding(node: NodeProto) -> bool:
+    return bool(_DECIDING.search(node.op_type))
 
 
 def shaken(array: Array, generator: np.random.Generator, unit: float = SHAKE) -> Array:
@@ -53,8 +59,9 @@ def with_shaken_values(
 ) -> onnx.ModelProto:
     """
     `model` with every weight that is a floating point number changed by `unit` of it, and every
-    such value that integers are rounded from by up to `unit`. Weights alone do not show which
-    values are halfway between two integers, where one scale is multiplied by and divided by.
+    such value that integers are rounded from, or that is compared, by up to `unit`. Weights alone
+    do not show which values are halfway between two integers, where one scale is multiplied by and
+    divided by.
     """
     result = onnx.ModelProto()
     result.CopyFrom(model)
@@ -67,8 +74,8 @@ def with_shaken_values(
 
 
 def _shake_values(model: onnx.ModelProto, generator: np.random.Generator, unit: float) -> None:
-    """Multiply what nodes compute before a rounding by random numbers next to 1, in `model`."""
-    before = _before_rounding(model.graph)
+    """Multiply what nodes compute before a decision by random numbers next to 1, in `model`."""
+    before = _before_deciding(model.graph)
     if not before:
         return
     elements = _element_types(model)
@@ -110,13 +117,13 @@ def _shaking(
     yield helper.make_node("Mul", [name, factors], [f"{name}.shaken"])
 
 
-def _before_rounding(graph: onnx.GraphProto) -> set[int]:
-    """The places of the nodes that round to integers, and of those that compute what they take."""
+def _before_deciding(graph: onnx.GraphProto) -> set[int]:
+    """The places of the nodes that decide, and of those that compute what they take."""
     found: set[int] = set()
     wanted: set[str] = set()
     for place in reversed(range(len(graph.node))):
         node = graph.node[place]
-        if _is_rounding(node) or not wanted.isdisjoint(node.output):
+        if _is_deciding(node) or not wanted.isdisjoint(node.output):
             found.add(place)
             wanted.update(node.input)
     return found

@@ -219,7 +219,7 @@ class Watch:
             return list(reference.near(inputs))
 
         def others(place: int, shown: Callable[[Array], Array]) -> list[Array]:
-            is_near = reference.rounds or is_exact(right[place].dtype)
+            is_near = reference.decides or is_exact(right[place].dtype)
             every = doubtful() + (near() if is_near else [])
             return [shown(each[place]) for each in every]
 
@@ -232,7 +232,7 @@ class Watch:
                 shown(expected),
                 partial(others, place, shown),
                 reference.unit,
-                in_steps=reference.rounds,
+                in_steps=reference.decides,
             )
             self.report(call, self.graph.nodes[index].name, error, allowed)
 
