@@ -80,3 +80,50 @@ def test_what_the_converter_of_onnx_takes_for_the_same_is_refused(
 
     with pytest.raises(FrontendError, match=rf"ONNX cannot convert `{op.split()[0]}`"):
         collage.from_onnx(made)
+
+
+@pytest.mark.parametrize(
+    ("inside", "right"),
+    [
+        ("t () => (float[2] k) <float[2] k = {1, 2}> { }", [1, 2]),
+        ("t () => (float[2] k) { k = Neg (a) }", [-3, -4]),
+    ],
+)
+def test_a_branch_in_a_function_may_give_a_constant(inside: str, right: list[float]) -> None:
+    """ONNX's inliner gives such an output another name than the constant."""
+    made = parse_model(
+        f"""<ir_version: 10, opset_import: ["": 21, "my": 1]>
+        g (float[2] x, bool c) => (float[2] y) {{ y = my.f (x, c) }}
+        <domain: "my", opset_import: ["": 21]> f (a, c) => (o) {{
+          o = If (c) <then_branch = {inside}, else_branch = e () => (float[2] m) {{ m = Exp (a) }}>
+        }}"""
+    )
+    x = np.float32([3, 4])
+
+    assert run(made, x=x, c=np.array(True)).tolist() == right
+
+
+def test_a_loop_in_a_function_may_give_what_it_takes() -> None:
+    """So do its condition `go`, and `v` twice."""
+    made = parse_model(
+        """<ir_version: 10, opset_import: ["": 21, "my": 1]>
+        g (float[2] x, int64 n) => (float[2] y) { y = my.f (x, n) }
+        <domain: "my", opset_import: ["": 21]> f (a, n) => (o) {
+          true = Constant <value = bool {1}> ()
+          p, q, r = Loop (n, true, a, a) <body = b (int64 i, bool go, float[2] u, float[2] v)
+            => (bool go, float[2] w, float[2] w, float[2] v) { w = Add (u, v) }>
+          s = ReduceSum <keepdims = 0> (r)
+          t = Add (p, q)
+          o = Add (s, t)
+        }"""
+    )
+    x = np.float32([1, 2])
+
+    # `w` is 2, 4, 8 times `x`, and `v` is 1, 2, 4 times.
+    assert run(made, x=x, n=np.array(3)).tolist() == [16 + 21, 32 + 21]
+
+
+def run(made: onnx.ModelProto, **inputs: Array) -> Array:
+    exe = collage.compile(made, ["onnxruntime"], cost=[lambda kernel: 1e-6], race_seconds=0.01)
+    found: Array = exe.run(inputs)["y"]
+    return found
