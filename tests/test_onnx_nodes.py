@@ -424,6 +424,25 @@ def test_numbers_of_a_byte_and_less_go_in_and_come_out() -> None:
         np.testing.assert_array_equal(back["y"], x)
 
 
+def test_what_is_quantized_to_numbers_of_four_bits_comes_out() -> None:
+    scale = numpy_helper.from_array(np.float32(0.5), "s")
+    node = helper.make_node("QuantizeLinear", ["x", "s"], ["y"], output_dtype=TensorProto.INT4)
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [value("x", TensorProto.FLOAT, [3])],
+        [value("y", TensorProto.INT4, [3])],
+        [scale],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    x = np.float32([1, -1.2, 9])
+
+    found = compiled(made, inputs={"x": x}).run({"x": x})["y"]
+
+    assert (found == np.array([2, -2, 7], ml_dtypes.int4)).all()
+
+
 # ---- Old operator sets ----
 
 

@@ -19,6 +19,7 @@ from collage_dsl.frontend.onnx_types import dtype_of, is_foreign, type_named
 from collage_dsl.frontend.reference import REFUSALS, reason_of, reference_session
 from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.onnx_node import OnnxNode
+from collage_dsl.offline import onnxruntime
 from collage_dsl.onnx_nodes import nodes_within
 
 _SMALL = 64
@@ -183,8 +184,10 @@ def refusal(found: Opaque, constant: Callable[[str], Array | None]) -> str:
                 return ""
             array = np.ones(dims, dtype_of(value.type))
         feeds[value.name] = array
+    held = {name: onnxruntime.OrtValue.ortvalue_from_numpy(feeds[name]) for name in feeds}
     try:
-        reference_session(model).run(None, feeds)
+        # A result may be of numbers that numpy lacks, which `run` does not give.
+        reference_session(model).run_with_ort_values(None, held)
     except REFUSALS as error:
         return reason_of(error)
     return ""
