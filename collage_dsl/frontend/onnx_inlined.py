@@ -184,7 +184,7 @@ def _with_own_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
 def _own_outputs(scope: onnx.GraphProto | onnx.FunctionProto) -> list[str]:
     """The names of the outputs, after an `Identity` is added for each that has no node alone."""
     free = {name for node in scope.node for name in node.output}
-    result = []
+    result: list[str] = []
     for value in scope.output:
         name = value if isinstance(value, str) else value.name
         if name not in free:
