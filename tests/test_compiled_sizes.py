@@ -21,10 +21,11 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Toolchain
 from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.entry import prepared_weights
+from collage_dsl.realization.exchange import check_sizes
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.partition import realized_together
 from collage_dsl.realization.saving import load_executable
-from collage_dsl.realization.signature import ExecutableError, Signature
+from collage_dsl.realization.signature import ExecutableError, InputError, Signature, Value
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from tests.commands import said
 from tests.models import small_convolution
@@ -249,6 +250,18 @@ def test_a_wrong_shape_names_the_input(compiled: collage.Compiled) -> None:
         ExecutableError, match=r"input `x` is float32\[1, 3, 11, 5\], the model takes"
     ):
         compiled.run({**inputs(1, 5), "x": np.ones((1, 3, 11, 5), np.float32)})
+
+
+def test_a_size_that_is_no_result_of_its_formula_is_refused() -> None:
+    inputs = (Value("x", "float32", ("n",)), Value("u", "float32", ("2 * n",)))
+    tensors = [np.ones(size, np.float32) for size in (2, 5)]
+
+    with pytest.raises(InputError) as caught:
+        check_sizes(Signature(inputs, ()), tensors)
+
+    assert str(caught.value) == (
+        "`n` of input `x` is 2, so `2 * n` of input `u` is 4: it cannot be 5"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Take a user's arrays as inputs and outputs of a model, without a copy if possible."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import tvm
 from tvm_ffi import from_dlpack
 
 from collage_dsl.graph.arrays import Array
-from collage_dsl.graph.sizes import UNKNOWN, may_be
+from collage_dsl.graph.sizes import UNKNOWN, may_be, names_in, size_of
 from collage_dsl.realization.signature import InputError, Signature, Value
 
 _DLPACK = (1, 1)
@@ -109,7 +109,7 @@ def _is_of(value: Value, array: Array) -> bool:
 def check_sizes(signature: Signature, tensors: Sequence[Any]) -> None:
     """
     Raise `InputError` where a dimension with a name has two sizes in `tensors`, or is 0, which
-    nothing was compiled for, and where an operator needs another size.
+    nothing was compiled for, and where a formula or an operator needs another size.
     """
     values = signature.inputs
     known: dict[str, tuple[int, str]] = {}
@@ -130,13 +130,22 @@ def check_sizes(signature: Signature, tensors: Sequence[Any]) -> None:
                     f"its dimension {axis} cannot be {size}"
                 )
     sizes = {name: size for name, (size, _) in known.items()}
+    for dim, (size, where) in known.items():
+        if (right := size_of(dim, sizes)) not in (dim, size):
+            told = _told(names_in(dim), known)
+            raise InputError(
+                f"{told}, so `{dim}` of input `{where}` is {right}: it cannot be {size}"
+            )
     for each in signature.requirements:
         if not each.holds(sizes):
-            told = ", ".join(
-                f"`{name}` of input `{known[name][1]}` is {known[name][0]}"
-                for name in sorted(each.names & known.keys())
-            )
-            raise InputError(f"{told}, but {each.node} needs {each}")
+            raise InputError(f"{_told(each.names, known)}, but {each.node} needs {each}")
+
+
+def _told(names: Collection[str], known: Mapping[str, tuple[int, str]]) -> str:
+    return ", ".join(
+        f"`{name}` of input `{known[name][1]}` is {known[name][0]}"
+        for name in sorted(known.keys() & names)
+    )
 
 
 def is_exchanged(dtype: np.dtype[Any]) -> bool:
