@@ -18,6 +18,7 @@ from collage_dsl.backends.onnx_writer import model as onnx_model
 from collage_dsl.backends.onnx_writer.table import OPERATORS
 from collage_dsl.backends.onnxruntime import OnnxRuntime
 from collage_dsl.engine.compile import backends_of
+from collage_dsl.frontend.errors import RefusedInputsError
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Form, Graph, Node, OpaqueType, Option, Toolchain, members
 from collage_dsl.measuring.checked import Right, WrongResult, largest_error
@@ -801,6 +802,25 @@ def test_a_model_that_runs_on_no_random_inputs_needs_real_ones() -> None:
         collage.compile(of_eight(5), ["onnxruntime"], cost=lambda _: 1e-6)
 
     assert "give inputs that the model accepts, with the argument `inputs`" in str(caught.value)
+
+
+def test_a_run_of_the_reference_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Doubling comes to 100 from 3, and never from -3."""
+    model = parse_model(
+        """<ir_version: 10, opset_import: ["": 21]> g (float x) => (float y) {
+          true = Constant <value = bool {1}> ()
+          y = Loop (, true, x) <body = b (int64 i, bool go, float v) => (bool less, float w) {
+            w = Add (v, v)
+            most = Constant <value_float = 100.0> ()
+            less = Less (w, most)
+          }>
+        }"""
+    )
+    assert runner(model)({"x": np.array(3, np.float32)})["y"] == 192
+    monkeypatch.setattr("collage_dsl.realization.runners._PATIENCE", 0.1)
+
+    with pytest.raises(RefusedInputsError, match="has not ended"):
+        runner(model)({"x": np.array(-3, np.float32)})
 
 
 def test_a_float_made_of_an_integer_that_rounding_decides_does_not_count() -> None:

@@ -271,7 +271,7 @@ class _Kernel:
         return binding
 
 
-def in_its_memory(session: Any, feeds: Mapping[str, Any]) -> Sequence[Any]:
+def in_its_memory(session: Any, feeds: Mapping[str, Any], options: Any = None) -> Sequence[Any]:
     """The outputs of a session as values of onnxruntime, for types that numpy lacks."""
     from collage_dsl.offline import onnxruntime
 
@@ -282,7 +282,7 @@ def in_its_memory(session: Any, feeds: Mapping[str, Any]) -> Sequence[Any]:
         binding.bind_ortvalue_input(name, value)
     for each in session.get_outputs():
         binding.bind_output(each.name)
-    session.run_with_iobinding(binding)
+    session.run_with_iobinding(binding, options)
     return list(binding.get_outputs())
 
 

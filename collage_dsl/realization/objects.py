@@ -35,8 +35,11 @@ def held(value: Value, given: Any) -> Held:
     return Held(result)
 
 
-def run_session(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The outputs of a session of onnxruntime by name, for inputs as users give them."""
+def run_session(session: Any, inputs: Mapping[str, Any], options: Any = None) -> dict[str, Any]:
+    """
+    The outputs of a session of onnxruntime by name, for inputs as users give them. `options` are
+    onnxruntime's `RunOptions`.
+    """
     types = {each.name: each.type for each in session.get_inputs()}
     feeds = {
         name: held(Value(name, types[name], ()), given).content if is_packed(types[name]) else given
@@ -46,8 +49,8 @@ def run_session(session: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     outputs = session.get_outputs()
     names = [each.name for each in outputs]
     if not any(is_packed(each.type) for each in outputs):
-        return dict(zip(names, session.run(names, feeds), strict=True))
-    return dict(zip(names, map(shown, in_its_memory(session, feeds)), strict=True))
+        return dict(zip(names, session.run(names, feeds, options), strict=True))
+    return dict(zip(names, map(shown, in_its_memory(session, feeds, options)), strict=True))
 
 
 def shown(content: Any) -> Any:

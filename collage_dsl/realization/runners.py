@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
+from threading import Timer
+from time import monotonic
 from typing import Any
 
 import numpy as np
 import onnx
 
+from collage_dsl.frontend.errors import RefusedInputsError
 from collage_dsl.frontend.from_torch import is_of_torch
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.frontend.reference import REFUSALS, reference_session
 from collage_dsl.frontend.torch_reference import TorchReference
 from collage_dsl.graph.arrays import Array
+from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.objects import run_session
 from collage_dsl.realization.onnx_reference import evaluated
 from collage_dsl.realization.shaken import decides, is_float, with_shaken_values
@@ -31,7 +34,41 @@ def runner(
     """
     if is_of_torch(model):
         return TorchReference(model).run
-    return partial(run_session, reference_session(model, shapes))
+    return _Limited(reference_session(model, shapes)).run
+
+
+_PATIENCE = 600.0
+"""The seconds that the first run of a model may take."""
+
+_EXCESS = 20
+"""How many times as long as the longest run before, and a minute, another may take."""
+
+
+class _Limited:
+    """A session whose runs are ended if they take far too long: some inputs end no loop."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self.limit = _PATIENCE
+        self.longest = 0.0
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        options = onnxruntime.RunOptions()
+        timer = Timer(self.limit, setattr, (options, "terminate", True))
+        timer.daemon = True
+        timer.start()
+        started = monotonic()
+        try:
+            found = run_session(self.session, inputs, options)
+        except REFUSALS as error:
+            if options.terminate:
+                raise RefusedInputsError(f"it has not ended after {self.limit:.0f} s") from error
+            raise
+        finally:
+            timer.cancel()
+        self.longest = max(self.longest, monotonic() - started)
+        self.limit = 60 + _EXCESS * self.longest
+        return found
 
 
 def exact_runner(model: Any, shapes: Shapes | None = None) -> Evaluate:
