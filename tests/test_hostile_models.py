@@ -139,6 +139,7 @@ NODES = [
     (node("Add", "x"), "Add does not take 1 inputs"),
     (node("Add", "", "x"), "the input `A` of Add is missing"),
     (without_outputs(), "Relu does not have 2 outputs"),
+    (node("ReduceSum", "x", axes=[0]), "ReduceSum of operator set 13 has no attribute `axes`"),
     (node("Softmax", "x", axis=0.5), "the attribute `axis` is not of the type INT"),
     (node("Softmax", "x", axis="last"), "the attribute `axis` is not of the type INT"),
     (node("MaxPool", "x"), "the attribute `kernel_shape` of MaxPool is missing"),

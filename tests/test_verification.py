@@ -711,7 +711,8 @@ def test_weights_are_shaken_where_no_input_can_be(element: int, runs: int) -> No
     assert all((each != right).any() for each in found[1:])
 
 
-def test_a_model_that_rounds_is_run_with_other_weights_too() -> None:
+@pytest.mark.parametrize("opset", [17, 22])
+def test_a_model_that_rounds_is_run_with_other_weights_too(opset: int) -> None:
     weights = numpy_helper.from_array(np.float32([3, 7, 11, 0.5]), "w")
     graph = helper.make_graph(
         [helper.make_node("Mul", ["x", "w"], ["v"]), helper.make_node("Floor", ["v"], ["y"])],
@@ -720,13 +721,30 @@ def test_a_model_that_rounds_is_run_with_other_weights_too() -> None:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
         [weights],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     x = np.ones(4, np.float32)
 
     found = np.stack([each["y"] for each in exact_runner(model)({"x": x})])
 
     assert len(found) == 9
     assert [set(each) for each in found.T] == [{2, 3}, {6, 7}, {10, 11}, {0}]
+
+
+def test_the_scales_of_an_image_stay_in_a_model_that_rounds() -> None:
+    """By a scale of 1.000001 for its channels, onnxruntime refuses to resize it."""
+    model = parse_model(
+        """<ir_version: 9, opset_import: ["": 18]> g (float[1, 1, 2, 2] x) => (float[1, 1, 4, 4] y)
+        <float[1] w = {7}, float[4] scales = {1, 1, 2, 2}> {
+          r = Resize <mode = "linear"> (x, , scales)
+          v = Mul (r, w)
+          y = Floor (v)
+        }"""
+    )
+
+    found = [each["y"] for each in exact_runner(model)({"x": np.ones((1, 1, 2, 2), np.float32)})]
+
+    assert {each.shape for each in found} == {(1, 1, 4, 4)}
+    assert set(np.unique(found)) == {6, 7}
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,7 @@ def sentence(error: BaseException) -> str:
 
 
 _NOTATION = (
+    (re.compile(r"# Metadata omitted\. Use .*? to show it\.\s*"), "it "),
     (re.compile(r"In ir\.Op\(.*?support_level=\d+\), "), ""),
     (re.compile(r"T\.\w+\((-?\d+)\)"), r"\1"),
     (re.compile(r"R\.shape\((\[[^]]*\])\)"), r"\1"),

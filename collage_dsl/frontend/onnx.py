@@ -253,7 +253,8 @@ class _Importer(Values):
         except CannotConvertError as error:
             said = str(error)
             reason = said if node.op_type in said else f"operator {node.op_type}: {said}"
-            raise FrontendError(f"{_cannot(node)}: {reason}{self.hint()}") from None
+            hint = "" if isinstance(error, WrongNodeError) else self.hint()
+            raise FrontendError(f"{_cannot(node)}: {reason}{hint}") from None
         except Exception as error:
             # Converters raise errors of many kinds: ValueError, InternalError, AttributeError.
             said = f"{_cannot(node)}: operator {node.op_type}: "

@@ -208,6 +208,9 @@ def _problem_of_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> 
         return f"the attribute `{twice}` is given twice"
     for attribute in node.attribute:
         declared = schema.attributes.get(attribute.name)
+        if declared is None and not attribute.name.startswith("__"):  # Those are internal.
+            last = f"{node.op_type} of operator set {schema.since_version}"
+            return f"{last} has no attribute `{attribute.name}`"
         if declared is not None and declared.type.value != attribute.type:
             wanted = AttributeProto.AttributeType.Name(declared.type.value)
             return f"the attribute `{attribute.name}` is not of the type {wanted}"

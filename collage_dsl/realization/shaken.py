@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+from collage_dsl.frontend.onnx_upgrade import opset_of
 from collage_dsl.graph.arrays import Array
 
 SHAKE = 2.0**-21
@@ -61,12 +62,13 @@ def with_shaken_values(
     `model` with every weight that is a floating point number changed by `unit` of it, and every
     such value that integers are rounded from, or that is compared, by up to `unit`. Weights alone
     do not show which values are halfway between two integers, where one scale is multiplied by and
-    divided by.
+    divided by. What decides sizes stays: by other `scales`, onnxruntime resizes nothing.
     """
     result = onnx.ModelProto()
     result.CopyFrom(model)
+    kept = _deciding_sizes(model.graph)
     for tensor in result.graph.initializer:
-        if tensor.data_type in _FLOATS:
+        if tensor.data_type in _FLOATS and tensor.name not in kept:
             array = shaken(numpy_helper.to_array(tensor), generator, unit)
             tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
     _shake_values(result, generator, unit)
@@ -78,6 +80,8 @@ def _shake_values(model: onnx.ModelProto, generator: np.random.Generator, unit: 
     before = _before_deciding(model.graph)
     if not before:
         return
+    fixed = _deciding_sizes(model.graph)
+    is_new = opset_of(model) >= _NEW
     elements = _element_types(model)
     nodes: list[NodeProto] = []
     other_names: dict[str, str] = {}
@@ -89,32 +93,62 @@ def _shake_values(model: onnx.ModelProto, generator: np.random.Generator, unit: 
         if place not in before:
             continue
         for name in node.output:
-            if elements.get(name) in _FLOATS:
+            if elements.get(name) in _FLOATS and name not in fixed:
                 other_names[name] = f"{name}.shaken"
-                nodes += _shaking(name, elements[name], generator, unit)
+                nodes += _shaking(name, elements[name], is_new, generator, unit)
     kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del model.graph.node[:]
     model.graph.node.extend(kept)
 
 
 def _shaking(
-    name: str, element: int, generator: np.random.Generator, unit: float
+    name: str, element: int, is_new: bool, generator: np.random.Generator, unit: float
 ) -> Iterator[NodeProto]:
     """The nodes that compute `<name>.shaken` of a floating point value."""
     eps = float(ml_dtypes.finfo(helper.tensor_dtype_to_np_dtype(element)).eps)
-    change, seed = max(unit, 4 * eps), float(generator.integers(1 << 20))
+    change, seed = max(unit, 4 * eps), int(generator.integers(1 << 20))
     factors = f"{name}.factors"
-    yield helper.make_node(
-        "RandomUniformLike",
-        [name],
-        [f"{factors}.f32"],
-        dtype=TensorProto.FLOAT,
-        low=1 - change,
-        high=1 + change,
-        seed=seed,
-    )
+    chosen = _chosen if is_new else _drawn
+    yield from chosen(name, f"{factors}.f32", change, seed)
     yield helper.make_node("Cast", [f"{factors}.f32"], [factors], to=element)
     yield helper.make_node("Mul", [name, factors], [f"{name}.shaken"])
+
+
+def _drawn(name: str, factors: str, change: float, seed: int) -> Iterator[NodeProto]:
+    """The node that draws factors next to 1, as many as `name` has elements."""
+    low, high, dtype = 1 - change, 1 + change, TensorProto.FLOAT
+    of = {"dtype": dtype, "low": low, "high": high, "seed": float(seed)}
+    yield helper.make_node("RandomUniformLike", [name], [factors], **of)
+
+
+_NEW = 22
+"""Since this operator set, onnxruntime has no kernel of `RandomUniformLike`, but of `Dropout`."""
+
+
+def _chosen(name: str, factors: str, change: float, seed: int) -> Iterator[NodeProto]:
+    """The nodes that choose one of two factors next to 1 where a dropout keeps an element."""
+    ratio, trains, of, kept, mask, more, less = (f"{factors}.{number}" for number in range(7))
+    for each, number in ((ratio, 0.5), (more, 1 + change), (less, 1 - change)):
+        yield helper.make_node("Constant", [], [each], value_float=number)
+    yield helper.make_node("Cast", [ratio], [trains], to=TensorProto.BOOL)
+    yield helper.make_node("Cast", [name], [of], to=TensorProto.FLOAT)
+    yield helper.make_node("Dropout", [of, ratio, trains], [kept, mask], seed=seed)
+    yield helper.make_node("Where", [mask, more, less], [factors])
+
+
+def _deciding_sizes(graph: onnx.GraphProto) -> set[str]:
+    """The values that decide the shapes of others by floating point numbers."""
+    found: set[str] = set()
+    for node in reversed(graph.node):
+        if node.op_type in _SIZED:
+            found.update(node.input[_SIZED[node.op_type] :])
+        elif not found.isdisjoint(node.output):
+            found.update(node.input)
+    return found - {""}
+
+
+_SIZED = {"Range": 0, "Resize": 1, "Upsample": 1}
+"""Operators whose operands from this place on decide the shape of the result."""
 
 
 def _before_deciding(graph: onnx.GraphProto) -> set[int]:
