@@ -451,3 +451,31 @@ def test_nodes_may_stand_before_those_that_they_need() -> None:
 
     np.testing.assert_allclose(found["y"], -2 * np.exp(inputs["x"]), rtol=1e-5)
     assert [node.output[0] for node in model.graph.node] == ["y", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("results", "right"),
+    [
+        ("(float[2] q, float[2] h)", [[1, 1], [2, 3]]),
+        ("(float[2] q, float[2] q)", [[2, 3], [5, 7]]),
+        ("(float[2] q, float[2] p)", [[1, 2], [3, 4]]),
+    ],
+)
+def test_a_step_of_a_scan_may_give_a_state_or_what_it_takes(
+    results: str, right: list[list[float]]
+) -> None:
+    """onnxruntime itself writes nothing to such an output."""
+    model = parse_model(
+        f"""<ir_version: 10, opset_import: ["": 21]>
+        g (float[2,2] x, float[2] s) => (float[2] e, float[2,2] y) {{
+          e, y = Scan <num_scan_inputs = 1, body = b (float[2] h, float[2] p) => {results} {{
+            q = Add (h, p)
+          }}> (s, x)
+        }}"""
+    )
+    compiled = collage.compile(model, ["onnxruntime"], cost=[lambda k: 1e-6], race_seconds=0.01)
+
+    found = compiled.run({"x": np.float32([[1, 2], [3, 4]]), "s": np.ones(2, np.float32)})
+
+    assert found["e"].tolist() == [5, 7]
+    assert found["y"].tolist() == right

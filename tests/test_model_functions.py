@@ -123,6 +123,19 @@ def test_a_loop_in_a_function_may_give_what_it_takes() -> None:
     assert run(made, x=x, n=np.array(3)).tolist() == [16 + 21, 32 + 21]
 
 
+def test_a_function_may_give_what_it_takes() -> None:
+    made = parse_model(
+        """<ir_version: 10, opset_import: ["": 21, "my": 1]> g (float[2] x) => (float[2] y) {
+          v, w = my.f (x)
+          y = Add (v, w)
+        }
+        <domain: "my", opset_import: ["": 21]> f (a) => (a, b) { b = Exp (a) }"""
+    )
+    x = np.float32([3, 4])
+
+    np.testing.assert_allclose(run(made, x=x), x + np.exp(x), rtol=1e-6)
+
+
 def run(made: onnx.ModelProto, **inputs: Array) -> Array:
     exe = collage.compile(made, ["onnxruntime"], cost=[lambda kernel: 1e-6], race_seconds=0.01)
     found: Array = exe.run(inputs)["y"]

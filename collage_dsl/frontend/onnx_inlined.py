@@ -8,6 +8,7 @@ import onnx.shape_inference
 
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.onnx_check import called, check_functions, schema_of
+from collage_dsl.frontend.onnx_own_outputs import with_own_outputs
 from collage_dsl.onnx_nodes import graphs_of
 
 
@@ -15,7 +16,7 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """`model` without functions. Raises `FrontendError` where they cannot be replaced."""
     check_functions(model)
     version = _versions(model).get("")
-    known = _with_same_operators(_with_versions(_with_own_outputs(_with_defaults(model))), version)
+    known = _with_same_operators(_with_versions(_with_defaults(with_own_outputs(model))), version)
     others = [each for each in known.functions if _versions(each).get("", version) != version]
     if not others:
         return onnx.inliner.inline_local_functions(known)
@@ -162,36 +163,6 @@ def _with_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
             given = {attribute.name for attribute in node.attribute}
             defaults = function.attribute_proto if function else ()
             node.attribute.extend(each for each in defaults if each.name not in given)
-    return result
-
-
-def _with_own_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
-    """
-    `model`, in whose functions each output has a node of its own: the inliner of ONNX loses an
-    output that is an input, a constant or another output too.
-    """
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
-    for function in result.functions:
-        for node in list(_nodes(function.node)):
-            for graph in graphs_of(node):
-                for value, name in zip(graph.output, _own_outputs(graph), strict=True):
-                    value.name = name
-        function.output[:] = _own_outputs(function)
-    return result
-
-
-def _own_outputs(scope: onnx.GraphProto | onnx.FunctionProto) -> list[str]:
-    """The names of the outputs, after an `Identity` is added for each that has no node alone."""
-    free = {name for node in scope.node for name in node.output}
-    result: list[str] = []
-    for value in scope.output:
-        name = value if isinstance(value, str) else value.name
-        if name not in free:
-            scope.node.add(op_type="Identity", input=[name], output=[f"{name}/{len(result)}"])
-            name = f"{name}/{len(result)}"
-        free.discard(name)
-        result.append(name)
     return result
 
 

@@ -14,6 +14,7 @@ from onnx import TypeProto, helper, numpy_helper
 from collage_dsl.frontend.errors import CannotConvertError, FrontendError
 from collage_dsl.frontend.onnx_check import schema_of
 from collage_dsl.frontend.onnx_ml_shapes import with_ml_shapes
+from collage_dsl.frontend.onnx_own_outputs import give_own_outputs
 from collage_dsl.frontend.onnx_scope import names_read, renamed
 from collage_dsl.frontend.onnx_types import dtype_of, is_foreign, type_named
 from collage_dsl.frontend.reference import REFUSALS, reason_of, reference_session
@@ -95,6 +96,7 @@ def _model_of(
     made = {name: f"result{place}" for place, name in enumerate(results)}
     numbers = count()
     kept = renamed(node, names, lambda _: f"inner{next(numbers)}")
+    give_own_outputs([kept])
     places = count()
     for at, name in enumerate(node.input):
         if name and name not in inside:

@@ -14,6 +14,7 @@ from collage_dsl.frontend.errors import FrontendError, RefusedInputsError
 from collage_dsl.frontend.onnx_inlined import inlined, is_read_otherwise
 from collage_dsl.frontend.onnx_model import Shapes, load_structure
 from collage_dsl.frontend.onnx_newest import is_too_new, lowered
+from collage_dsl.frontend.onnx_own_outputs import with_own_outputs
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
 from collage_dsl.offline import onnxruntime
 from collage_dsl.offline import onnxruntime_pybind11_state as refusals
@@ -39,6 +40,7 @@ def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None
 
     Names of nodes have no meaning, but onnxruntime refuses a model with the same name twice. The
     names of such a model are left out. What ends the process in onnxruntime is an error, or right.
+    An output of a graph inside a node is right where onnxruntime would write nothing to it.
     """
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -57,7 +59,7 @@ def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None
         _reshape(loaded.graph, shapes or {})
     if any(node.op_type in _BY_THREAD for node in nodes_within(loaded.graph.node)):
         options.intra_op_num_threads = 1
-    used = exact(without_crashes(loaded))
+    used = exact(without_crashes(with_own_outputs(loaded)))
     if is_file and used is structure:
         return _session(str(model), options)
     if is_file:
