@@ -34,8 +34,8 @@ MAX_DEPTH = 50
 SUFFIX = ".collage"
 
 WHERE_SEARCHED = (
-    "a file is searched beside this one, in the folders of `--path` and of `path` in "
-    "`[tool.collage]` (in Python: `search=[…]`), and among the shipped specs"
+    "a file is searched beside this one, in the folders that a command, `path` in `[tool.collage]` "
+    "or `search` in Python names, and among the shipped specs"
 )
 
 Definition = Pattern | tuple[Member, ...] | Predicate | CheckedRule
