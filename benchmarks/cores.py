@@ -28,8 +28,8 @@ from kernels.ours import made_by_us, variant_names
 from layers import random_inputs
 
 import collage_dsl as collage
+from collage_dsl.backends.instructions import host_cpu
 from collage_dsl.backends.runtime.cores import prepare_cores, wake
-from collage_dsl.backends.tvm import host_cpu
 from collage_dsl.cli.targets import load_targets
 from collage_dsl.measuring.timing import low
 

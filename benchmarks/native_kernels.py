@@ -32,7 +32,7 @@ from kernels.summary import Result, Row, head, line, summary
 from kernels.timing import Time, Timed, measured
 from layers import Layers, random_inputs
 
-from collage_dsl.backends.tvm import host_cpu
+from collage_dsl.backends.instructions import host_cpu
 from collage_dsl.graph.variants import DIRECT
 
 

@@ -24,7 +24,7 @@ from layers import Layers, random_inputs
 from quantized import dynamic, static
 
 import collage_dsl as collage
-from collage_dsl.backends.tvm import host_cpu
+from collage_dsl.backends.instructions import host_cpu
 from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.resources import folder

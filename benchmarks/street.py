@@ -22,7 +22,7 @@ from tvm import relax
 
 import collage_dsl as collage
 from collage_dsl.backends.registry import installed
-from collage_dsl.backends.tvm import host_target
+from collage_dsl.backends.tvm_target import host_target
 from collage_dsl.cost import CostStore
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine import predicates

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
-from collage_dsl.backends.tvm import host_target
+from collage_dsl.backends.tvm_target import host_target
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 

@@ -13,7 +13,8 @@ import tvm
 from onnx import TensorProto, helper, numpy_helper
 
 import collage_dsl as collage
-from collage_dsl.backends.tvm import Tvm, host_target
+from collage_dsl.backends.tvm import Tvm
+from collage_dsl.backends.tvm_target import host_target
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph, SubGraph, Toolchain
 from collage_dsl.realization.executable import ModelExecutable

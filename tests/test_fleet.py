@@ -21,16 +21,11 @@ import onnx
 import pytest
 
 import collage_dsl as collage
+from collage_dsl.backends.instructions import hidden, host_cpu, instructions
 from collage_dsl.backends.onnxruntime import OnnxRuntime
 from collage_dsl.backends.schedule.machine import machine_of
-from collage_dsl.backends.tvm import (
-    Tvm,
-    hidden,
-    host_cpu,
-    instructions,
-    kernel_target,
-    machine_target,
-)
+from collage_dsl.backends.tvm import Tvm
+from collage_dsl.backends.tvm_target import kernel_target, machine_target
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.serve import serve_machine
 from collage_dsl.cost import CostStore, Infeasible, Refusal, Spread

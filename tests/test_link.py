@@ -20,7 +20,8 @@ from tvm.script import relax as R
 import collage_dsl as collage
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import installed
-from collage_dsl.backends.tvm import Tvm, host_target
+from collage_dsl.backends.tvm import Tvm
+from collage_dsl.backends.tvm_target import host_target
 from collage_dsl.cost import CostStore, Infeasible
 from collage_dsl.graph import CandidateKernel, Composite, Form, Graph, SubGraph, Toolchain, members
 from collage_dsl.language import parse_graph

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import collage_dsl as collage
-from collage_dsl.backends.tvm import host_cpu, host_target, instructions
+from collage_dsl.backends.instructions import host_cpu, instructions
+from collage_dsl.backends.tvm_target import host_target
 from collage_dsl.realization import saving
 from collage_dsl.realization.saving import save
 from collage_dsl.realization.signature import ExecutableError, Signature

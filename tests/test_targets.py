@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tvm import relax
 
 import collage_dsl as collage
-from collage_dsl.backends.tvm import tvm_target
+from collage_dsl.backends.tvm_target import tvm_target
 from collage_dsl.graph import Option
 from collage_dsl.resources import folder
 from collage_dsl.targets.attach import ATTRIBUTE, TargetError, embedded

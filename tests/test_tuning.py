@@ -21,7 +21,8 @@ from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import find_backend
 from collage_dsl.backends.schedule.scheduled import VariantError
 from collage_dsl.backends.schedule.tuned import place_of, tuned
-from collage_dsl.backends.tvm import Tvm, kernel_target
+from collage_dsl.backends.tvm import Tvm
+from collage_dsl.backends.tvm_target import kernel_target
 from collage_dsl.cli.durations import Duration
 from collage_dsl.cost import Cost, CostStore, Infeasible, cheapest
 from collage_dsl.cost.records import Records

@@ -6,7 +6,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm import s_tir
 
 from collage_dsl.backends.schedule.tuned import module_of, place_of
-from collage_dsl.backends.tvm import Tvm, kernel_target
+from collage_dsl.backends.tvm import Tvm
+from collage_dsl.backends.tvm_target import kernel_target
 from collage_dsl.cost import Infeasible
 from collage_dsl.cost.records import Records
 from collage_dsl.cost.trials import Trial

@@ -7,7 +7,7 @@ from typing import Any
 from collage_dsl.argument_types import with_checked_types
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import known
-from collage_dsl.backends.tvm import kernel_target
+from collage_dsl.backends.tvm_target import kernel_target
 from collage_dsl.engine.compile import Compiled, compile_model
 from collage_dsl.engine.specs import specs_of
 from collage_dsl.realization.partition import realize as realize_kernels

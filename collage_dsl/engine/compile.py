@@ -10,7 +10,7 @@ from typing import Any
 from collage_dsl.argument_types import with_checked_types
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf, installed
-from collage_dsl.backends.tvm import foreign, ignored
+from collage_dsl.backends.tvm_target import foreign, ignored
 from collage_dsl.cost import Copies, CostSources
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.durations import seconds_of

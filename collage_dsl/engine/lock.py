@@ -18,7 +18,8 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from collage_dsl.backends.registry import BackendOf
-from collage_dsl.backends.tvm import Tvm, machine_target
+from collage_dsl.backends.tvm import Tvm
+from collage_dsl.backends.tvm_target import machine_target
 from collage_dsl.cost.strict import Strict
 from collage_dsl.engine.costs import Priced
 from collage_dsl.engine.locked import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
-from collage_dsl.backends.tvm import kernel_target, num_cores
+from collage_dsl.backends.tvm_target import kernel_target, num_cores
 from collage_dsl.cost.spread import are_equal
 from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.steps import is_of_all_targets

@@ -12,7 +12,8 @@ import numpy as np
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
-from collage_dsl.backends.tvm import Tvm, machine_target
+from collage_dsl.backends.tvm import Tvm
+from collage_dsl.backends.tvm_target import machine_target
 from collage_dsl.cost import Cost, Infeasible
 from collage_dsl.engine.lock import model_hash
 from collage_dsl.engine.planning import Space

@@ -13,7 +13,7 @@ from tvm import relax
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.engines import EngineError, Held
 from collage_dsl.backends.runtime.cores import prepare_cores
-from collage_dsl.backends.tvm import num_cores
+from collage_dsl.backends.tvm_target import num_cores
 from collage_dsl.frontend.arrays import constant
 from collage_dsl.frontend.types import type_of
 from collage_dsl.graph import (

@@ -9,7 +9,7 @@ import tvm
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import UnknownBackend, find_backend
-from collage_dsl.backends.tvm import machine_target, num_cores
+from collage_dsl.backends.tvm_target import machine_target, num_cores
 from collage_dsl.cost.measurement import CODE, TVM, WAY, Context
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Measuring, Toolchain, tensors
 from collage_dsl.graph.sizes import Sizes, names_in

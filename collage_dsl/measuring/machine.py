@@ -7,9 +7,9 @@ from importlib.metadata import version
 
 import tvm
 
+from collage_dsl.backends.instructions import hidden, host_cpu
 from collage_dsl.backends.registry import GPU_KINDS
 from collage_dsl.backends.runtime.cores import processors
-from collage_dsl.backends.tvm import hidden, host_cpu
 from collage_dsl.graph import Toolchain, items_of
 from collage_dsl.measuring.memory import default_limit
 from collage_dsl.measuring.processor import cpu_name, last_level_cache_bytes

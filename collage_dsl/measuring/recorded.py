@@ -9,7 +9,7 @@ import tvm
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import NATIVE, BackendOf
 from collage_dsl.backends.schedule.tuned import place_of, target_text
-from collage_dsl.backends.tvm import kernel_target
+from collage_dsl.backends.tvm_target import kernel_target
 from collage_dsl.cost.records import Records
 from collage_dsl.graph import CandidateKernel, Record, Toolchain, members, tensors
 from collage_dsl.graph.tuning import TUNED, Place

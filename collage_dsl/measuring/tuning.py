@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from collage_dsl.backends.schedule.tuned import place_of
-from collage_dsl.backends.tvm import kernel_target
+from collage_dsl.backends.tvm_target import kernel_target
 from collage_dsl.cost import Infeasible
 from collage_dsl.cost.records import Records
 from collage_dsl.cost.trials import Trial

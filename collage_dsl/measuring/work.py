@@ -11,7 +11,8 @@ import tvm
 
 from collage_dsl.backends.engines import Held
 from collage_dsl.backends.runtime.cores import wake
-from collage_dsl.backends.tvm import Tvm, num_cores
+from collage_dsl.backends.tvm import Tvm
+from collage_dsl.backends.tvm_target import num_cores
 from collage_dsl.cost.spread import Spread
 from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.built import built, tiny_runner

@@ -8,7 +8,7 @@ from tvm import relax
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import find_backend, native_name
-from collage_dsl.backends.tvm import kernel_target
+from collage_dsl.backends.tvm_target import kernel_target
 from collage_dsl.frontend.arrays import constant
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import CandidateKernel, Toolchain, members

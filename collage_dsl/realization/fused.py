@@ -3,7 +3,7 @@
 from typing import Any
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.tvm import kernel_target
+from collage_dsl.backends.tvm_target import kernel_target
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.realization.alone import KERNEL, alone, called_functions

@@ -7,7 +7,7 @@ import numpy as np
 
 from collage_dsl.backends.base import Backend, Placement
 from collage_dsl.backends.registry import BackendOf
-from collage_dsl.backends.tvm import kernel_target
+from collage_dsl.backends.tvm_target import kernel_target
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import (
     CandidateKernel,

@@ -7,7 +7,8 @@ import tvm
 from tvm import relax
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.tvm import host_target, instructions
+from collage_dsl.backends.instructions import instructions
+from collage_dsl.backends.tvm_target import host_target
 from collage_dsl.graph.target_kinds import share_device
 from collage_dsl.realization.crossing import virtual_devices
 from collage_dsl.realization.generators import with_library_code

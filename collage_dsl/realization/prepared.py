@@ -14,7 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from collage_dsl.backends.tvm import host_target
+from collage_dsl.backends.tvm_target import host_target
 from collage_dsl.realization.alignment import with_any_alignment
 from collage_dsl.realization.entry import PREPARE, entry_name, prepared_name
 from collage_dsl.realization.place import unique

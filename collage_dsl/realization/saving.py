@@ -11,8 +11,8 @@ from pathlib import Path
 import tvm
 
 from collage_dsl.argument_types import with_checked_types
+from collage_dsl.backends.instructions import absent, host_cpu
 from collage_dsl.backends.runtime.build import addons
-from collage_dsl.backends.tvm import absent, host_cpu
 from collage_dsl.reading import content_of
 from collage_dsl.realization.bytecode import check_space
 from collage_dsl.realization.executable import ModelExecutable
