@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 from onnx.parser import parse_model
 
 import collage_dsl as collage
@@ -479,3 +479,28 @@ def test_a_step_of_a_scan_may_give_a_state_or_what_it_takes(
 
     assert found["e"].tolist() == [5, 7]
     assert found["y"].tolist() == right
+
+
+def test_the_node_of_an_output_gets_a_name_that_nothing_has() -> None:
+    x, first, second = (
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in ("x", "y", "z")
+    )
+    c = helper.make_tensor_value_info("c", onnx.TensorProto.BOOL, [])
+    branches = [
+        helper.make_graph(
+            [helper.make_node(op, ["x"], [f"x/{at}"])],
+            op,
+            [],
+            [x, helper.make_tensor_value_info(f"x/{at}", onnx.TensorProto.FLOAT, [2])],
+        )
+        for at, op in enumerate(("Abs", "Neg"))
+    ]
+    then, otherwise = branches
+    node = helper.make_node("If", ["c"], ["y", "z"], then_branch=then, else_branch=otherwise)
+    graph = helper.make_graph([node], "g", [x, c], [first, second])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    compiled = collage.compile(model, ["onnxruntime"], cost=[lambda k: 1e-6], race_seconds=0.01)
+
+    found = compiled.run({"x": np.float32([-1, 2]), "c": np.array(True)})
+
+    assert [found[name].tolist() for name in ("y", "z")] == [[-1, 2], [1, 2]]

@@ -5,6 +5,7 @@ was written to, and the inliner of ONNX loses the name.
 """
 
 from collections.abc import Iterable
+from itertools import count
 from typing import TypeAlias
 
 import onnx
@@ -25,29 +26,36 @@ def with_own_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
     give_own_outputs(result.graph.node)
     for function in result.functions:
         give_own_outputs(function.node)
-        function.output[:] = _own_outputs(function)
+        function.output[:] = _own_outputs(function, _names_in(nodes_within(function.node)))
     return result
 
 
 def give_own_outputs(nodes: Iterable[onnx.NodeProto]) -> None:
     """Change the graphs inside `nodes`."""
-    for node in list(nodes_within(nodes)):
+    every = list(nodes_within(nodes))
+    taken = _names_in(every)
+    for node in every:
         for graph in graphs_of(node):
-            for value, name in zip(graph.output, _own_outputs(graph), strict=True):
+            for value, name in zip(graph.output, _own_outputs(graph, taken), strict=True):
                 value.name = name
 
 
-def _own_outputs(scope: _Scope) -> list[str]:
+def _names_in(nodes: Iterable[onnx.NodeProto]) -> set[str]:
+    return {name for node in nodes for name in (*node.input, *node.output)}
+
+
+def _own_outputs(scope: _Scope, taken: set[str]) -> list[str]:
     """
     The names of the outputs, after an `Identity` is added for each tensor that has no node alone.
-    Before set 14, there is none for sequences.
+    Before set 14, there is none for sequences. New names are added to those `taken`.
     """
     free = {name for node in scope.node for name in node.output}
     result: list[str] = []
     for value in scope.output:
         own = name = _name(value)
         if name not in free and _may_be_tensor(value):
-            own = f"{name}/{len(result)}"
+            own = next(each for at in count() if (each := f"{name}/{at}") not in taken)
+            taken.add(own)
             scope.node.add(op_type="Identity", input=[name], output=[own])
         free.discard(own)
         result.append(own)
