@@ -64,6 +64,7 @@ def test_relations_ask_only_what_they_say_they_ask(monkeypatch: pytest.MonkeyPat
         depth -= 1
 
     monkeypatch.setattr(examination, "_CLEAN", {})
+    findings.cache_clear()  # what other tests have asked for before
     monkeypatch.setattr(Facts, "first", first_term)
     monkeypatch.setattr(Facts, "set", store)
     monkeypatch.setattr(Claim, "again", apply)
