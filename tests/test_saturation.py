@@ -93,12 +93,79 @@ def test_products_are_exact(op: str, factors: str, inputs: str, tmp_path: Path) 
 
     for source in (model, path):
         np.testing.assert_array_equal(reference_session(source).run(None, feeds)[0], right)
+    np.testing.assert_array_equal(computed(model, feeds), right)
+
+
+def computed(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Array:
+    """The result of `model` as one kernel of onnxruntime."""
     graph = collage.from_onnx(model)
     toolchain = Toolchain("onnxruntime", compiler="onnxruntime")
     kernel = CandidateKernel(graph, SubGraph(graph.calls), toolchain)
     module = realize(graph, [kernel], lambda _: OnnxRuntime())
-    executable = ModelExecutable(build(module), Signature.of(graph, cores=1))
-    np.testing.assert_array_equal(executable.run(feeds)["y"], right)
+    return ModelExecutable(build(module), Signature.of(graph, cores=1)).run(feeds)["y"]
+
+
+def dequantized(op: str, factors: str, inputs: str, end: str) -> tuple[onnx.ModelProto, Any]:
+    """
+    A product of two `DequantizeLinear`, which onnxruntime may make one of bytes, and its inputs.
+    Zero points of channels are not written. At the `end` may be a `QuantizeLinear`, and another
+    product of the signed bytes that it makes.
+    """
+    values = values_of(op, factors)
+    values["b_scale"] = np.full(16 if op == "QLinearConv" else 32, 0.01, np.float32)
+    values["c"] = np.repeat(values["b"], 2, 1) if op == "QLinearConv" else values["b"][:32]
+    product, axis = ("Conv", 0) if op == "QLinearConv" else ("MatMul", 1)
+    text = f"""<ir_version: 9, opset_import: ["": 19]> g () => (y) {{
+        wide_a = DequantizeLinear (a, a_scale, a_zero)
+        wide_b = DequantizeLinear <axis = {axis}> (b, b_scale)
+        p = {product} (wide_a, wide_b)
+        """
+    text += {
+        "": "y = Identity (p) }",
+        "rounded": "y = QuantizeLinear (p, y_scale, y_zero) }",
+        "again": f"""q = QuantizeLinear (p, y_scale, y_zero)
+        wide_q = DequantizeLinear (q, y_scale, y_zero)
+        wide_c = DequantizeLinear (c, a_scale)
+        r = {product} (wide_q, wide_c)
+        y = QuantizeLinear (r, c_scale, y_zero) }}""",
+    }[end]
+    values["c_scale"] = np.array(60, np.float32)
+    model = onnx.parser.parse_model(text)
+    for name in inputs:
+        dtype = helper.np_dtype_to_tensor_dtype(values[name].dtype)
+        model.graph.input.add().CopyFrom(
+            helper.make_tensor_value_info(name, dtype, values[name].shape)
+        )
+    used = {name for node in model.graph.node for name in node.input}
+    model.graph.initializer.extend(
+        numpy_helper.from_array(values[name], name) for name in used & {*values} - {*inputs}
+    )
+    model = onnx.shape_inference.infer_shapes(model)
+    return model, {name: values[name] for name in inputs}
+
+
+@pytest.mark.usefixtures("processor")
+@pytest.mark.parametrize(
+    ("inputs", "end"),
+    [(inputs, end) for end in ("", "rounded", "again") for inputs in ("a", "ab")]
+    + [("abc", "again")],
+)
+@pytest.mark.parametrize("factors", ["us", "ss"])
+@pytest.mark.parametrize("op", ["QLinearMatMul", "QLinearConv"])
+def test_products_of_dequantized_bytes_are_exact(
+    op: str, factors: str, inputs: str, end: str
+) -> None:
+    model, feeds = dequantized(op, factors, inputs, end)
+    right = ReferenceEvaluator(model).run(None, feeds)[0].astype(np.float64)
+
+    found = computed(model, feeds).astype(np.float64)
+
+    if end:  # next to half of a step, floats are rounded to either side
+        steps = np.abs(found - right)
+        assert steps.max() <= 1
+        assert np.mean(steps > 0) < 0.01
+    else:
+        np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-5 * np.abs(right).max())
 
 
 @pytest.mark.usefixtures("processor")
@@ -127,11 +194,14 @@ def test_products_in_branches_and_other_nodes_stay_whole(*, is_true: bool) -> No
     np.testing.assert_array_equal(found, ReferenceEvaluator(model).run(None, feeds)[0])
 
 
-def test_models_without_such_products_stay_as_they_are() -> None:
-    values = values_of("MatMulInteger", "uu")
-    model = model_of("MatMulInteger", values, "a")
+@pytest.mark.usefixtures("processor")
+@pytest.mark.parametrize("factors", ["uu", "ss"])
+def test_models_without_such_products_stay_as_they_are(factors: str) -> None:
+    product = model_of("MatMulInteger", values_of("MatMulInteger", factors), "a")
+    floats, _ = dequantized("QLinearConv", factors, "ab", "rounded")
 
-    assert exact(model) is model
+    assert exact(product) is product
+    assert exact(floats) is floats
 
 
 def weights_of_bits() -> Mapping[str, onnx.ModelProto]:

@@ -26,15 +26,12 @@ from collage_dsl.graph.onnx_node import ONNX_CALL, OnnxNode
 _BINDINGS = 32
 """How many bindings are kept for a kernel at most."""
 
-_EXACT = "session.x64quantprecision"
-"""
-The setting by which the optimisations of onnxruntime do what `exact` does, where the
-processor needs it, for constants and for the nodes that they make.
-"""
 _IN_FLOAT32 = "session.qdq_matmulnbits_accuracy_level", "1"
 """The setting by which it makes products with weights of a few bits that do not round to bytes."""
 
-_INEXACT = (b"ConvInteger", b"MatMulInteger", b"MatMulNBits", b"QLinear", b"QGemm")
+_INEXACT = (b"Integer", b"MatMulNBits", b"uantize", b"QLinear", b"QGemm", b"QAttention")
+"""Parts of the names of the operators of which `exact` may change a model."""
+
 _SESSION_OPTIONS = ("num_cores",)
 _DTYPES = {
     "tensor(float16)": np.float16,
@@ -127,10 +124,8 @@ def run_onnxruntime(
 def _session(model: bytes, settings: Callable[[], Any], left_out: Sequence[str] = ()) -> Any:
     """
     A session of these settings with all optimisations but those `left_out`, in which products of
-    bytes do not saturate. onnxruntime refuses that for products of two signed bytes, which are
-    exact anyway, and with them for others in the model: then what its optimisations make of the
-    others may saturate. If they make something else that it refuses, as of pooling without
-    channels, a session without them.
+    bytes do not saturate. If the optimisations make something that onnxruntime refuses, as of
+    pooling without channels, a session without them.
     """
     from collage_dsl.offline import onnxruntime
     from collage_dsl.offline import onnxruntime_pybind11_state as errors
@@ -148,10 +143,6 @@ def _session(model: bytes, settings: Callable[[], Any], left_out: Sequence[str] 
         from collage_dsl.exact_products import exact_in  # imports onnx
 
         model = exact_in(model)
-    tried = settings()
-    tried.add_session_config_entry(_EXACT, "1")  # Set anew, it would be a warning.
-    with suppress(*refused):
-        return made(model, tried)
     tried = settings()
     with suppress(*refused):
         return made(model, tried)
