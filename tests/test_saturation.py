@@ -168,6 +168,49 @@ def test_products_of_dequantized_bytes_are_exact(
         np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-5 * np.abs(right).max())
 
 
+OF_MICROSOFT = {
+    "MatMulIntegerToFloat": "(a, w, s, s, a0, w0)",
+    "QGemm": "(a, s, a0, w, s, w0)",
+    "DynamicQuantizeMatMul": "(x, w, s, w0)",
+    "DynamicQuantizeLSTM": "<hidden_size = 8> (x3, w3, r3, , , , , , s1, w1, s1, w1)",
+    "QAttention": "<num_heads = 4> (a3, w, bias, s, s, , a0, w0)",
+}
+
+
+@pytest.mark.usefixtures("processor")
+@pytest.mark.parametrize("op", OF_MICROSOFT)
+def test_signed_weights_do_as_the_same_unsigned_ones(op: str) -> None:
+    generator = np.random.default_rng(0)
+    values = {
+        "a": generator.integers(128, 256, (4, 32), np.uint8),
+        "x": generator.uniform(0.5, 1, (4, 32)).astype(np.float32),
+        "w": generator.integers(64, 128, (32, 96), np.int8),
+        "bias": np.zeros(96, np.float32),
+        "r3": generator.integers(64, 128, (1, 8, 32), np.int8),
+        "a0": np.array(100, np.uint8),
+        "w0": np.array(90, np.int8),
+        "s": np.array(0.01, np.float32),
+    }
+    values["a3"] = values["a"][None]
+    values["x3"], values["w3"] = values["x"][:, None], values["w"][None, :, :32]
+    values["w1"], values["s1"] = values["w0"][None], values["s"][None]
+    signed = {"w", "w3", "r3", "w0", "w1"}
+    text = f"""<ir_version: 9, opset_import: ["": 17, "com.microsoft": 1]> g () => (float[] y) {{
+        y = com.microsoft.{op} {OF_MICROSOFT[op]} }}"""
+
+    def result(values: Mapping[str, Array]) -> Array:
+        model = onnx.parser.parse_model(text)
+        used = {name for name in model.graph.node[0].input if name}
+        model.graph.initializer.extend(
+            numpy_helper.from_array(values[name], name) for name in sorted(used)
+        )
+        found: Array = reference_session(model).run(None, {})[0]
+        return found
+
+    unsigned = {name: (values[name].astype(np.int16) + 128).astype(np.uint8) for name in signed}
+    np.testing.assert_array_equal(result(values), result(values | unsigned))
+
+
 @pytest.mark.usefixtures("processor")
 @pytest.mark.parametrize("is_true", [True, False])
 def test_products_in_branches_and_other_nodes_stay_whole(*, is_true: bool) -> None:
