@@ -97,7 +97,7 @@ def _replace(graph: onnx.GraphProto, inferred: onnx.GraphProto, outer: Mapping[s
         for place, zero_point in places:
             is_changed = True
             node.input.extend([""] * (zero_point + 1 - len(node.input)))
-            stem = f"{node.output[0]}:unsigned"
+            stem = f"{next(filter(None, node.output))}:unsigned"
             like = node.input[1] if node.op_type == "DequantizeLinear" else ""
             for each in (place, zero_point):
                 name = f"{stem}:{each}"
@@ -121,7 +121,7 @@ def _dequantized(graph: onnx.GraphProto, types: Mapping[str, int]) -> Iterator[s
     The outputs of the `DequantizeLinear` of signed bytes that may meet unsigned ones in a product:
     those that onnxruntime does not make unsigned itself, if it makes others so, or others are.
     """
-    used = Counter(name for node in graph.node for name in node.input)
+    used = Counter(name for node in nodes_within(graph.node) for name in node.input)
     used.update(value.name for value in graph.output)
     quantized = {
         name
