@@ -11,7 +11,7 @@ bytes between a `QuantizeLinear` and a `DequantizeLinear` unsigned.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cache
 from itertools import chain
@@ -90,10 +90,7 @@ def _replace(graph: onnx.GraphProto, inferred: onnx.GraphProto, outer: Mapping[s
     for node, same in zip(nodes, inferred.node, strict=True):
         for body, inferred_body in zip(graphs_of(node), graphs_of(same), strict=True):
             is_changed |= _replace(body, inferred_body, types)
-        if node.op_type == "DequantizeLinear":
-            places = [(0, 2)] if node.output[0] in signed else []
-        else:
-            places = _signed_factors(node, types)
+        places = [(0, 2)] if node.output[0] in signed else _signed_factors(node, types)
         for place, zero_point in places:
             is_changed = True
             node.input.extend([""] * (zero_point + 1 - len(node.input)))
@@ -107,13 +104,13 @@ def _replace(graph: onnx.GraphProto, inferred: onnx.GraphProto, outer: Mapping[s
     return is_changed
 
 
-def _signed_factors(node: onnx.NodeProto, types: Mapping[str, int]) -> Iterable[tuple[int, int]]:
+def _signed_factors(node: onnx.NodeProto, types: Mapping[str, int]) -> list[tuple[int, int]]:
     """The places of factors, and of their zero points, that meet unsigned bytes and are signed."""
     second = _SECOND_FACTORS.get(node.op_type, ())
     pairs = _FACTORS.get(node.op_type, second)
     found = [pair for pair in pairs if types.get(node.input[pair[0]]) == _SIGNED]
     meets = second or any(types.get(node.input[place]) == _UNSIGNED for place, _ in pairs)
-    return found if meets else ()
+    return found if meets else []
 
 
 def _dequantized(graph: onnx.GraphProto, types: Mapping[str, int]) -> Iterator[str]:
