@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collage_dsl.cost import Cost, Infeasible
@@ -131,6 +131,7 @@ def assumed(problem: Problem) -> Problem:
 @pytest.mark.parametrize("strategy", [dijkstra, milp])
 @cases(60)
 @given(seed=SEEDS)
+@example(seed=4028)  # a cost becomes known after its block was solved
 def test_no_plan_is_cheaper_by_what_is_assumed(
     strategy: Callable[[Problem], Plan], seed: int
 ) -> None:

@@ -113,8 +113,10 @@ def _looking_ahead(
     """
     chosen: list[list[Move]] = [[] for _ in moves.blocks]
     unsolved = list(range(len(chosen)))
+    is_behind = False  # whether costs became known after a block was solved
     while unsolved:
-        problem.foresee()
+        is_new = problem.foresee()
+        is_behind = len(unsolved) < len(chosen) and (is_behind or is_new)
         for number in unsolved:
             search = _Search(problem, moves, moves.blocks[number], tally, spent, most, late=False)
             try:
@@ -123,7 +125,7 @@ def _looking_ahead(
                 return None
         unknown = [[m for m in part if not problem.is_asked(m.candidate)] for part in chosen]
         unsolved = [number for number, some in enumerate(unknown) if some]
-        if not unsolved and problem.predicts and problem.foresee():
+        if not unsolved and problem.predicts and (problem.foresee() or is_behind):
             unsolved = list(range(len(chosen)))
             continue
         telling = most_telling(problem, [unknown[number] for number in unsolved])
