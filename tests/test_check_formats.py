@@ -13,6 +13,7 @@ from sarif_pydantic import Sarif
 from collage_dsl.cli.formats import FORMATS, Report, render
 from collage_dsl.diagnostics import Diagnostic, Fix, Note, Replacement, Severity
 from collage_dsl.source import Source, Span
+from tests.cases import sample
 from tests.commands import FIVE_MISTAKES, Done, said
 
 CLEAN = "collage 1;\n"
@@ -189,7 +190,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", sample(2, FORMATS))
 def test_the_exit_code_is_the_same_in_every_format(folder: Path, format_: str) -> None:
     assert checked(folder, format_, ".").code == 1
     assert checked(folder, format_, "clean.collage", "warned.collage").code == 0

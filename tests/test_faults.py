@@ -166,6 +166,7 @@ def wait_for_line(process: "subprocess.Popen[str]", line: str) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 def test_a_command_goes_on_where_all_its_processes_are_killed(sandbox: Sandbox) -> None:
     with sandbox.start(*PLAN_STORED) as process:
         wait_for_line(process, "measuring kernels")
@@ -218,7 +219,7 @@ def stored(store: CostStore, label: str) -> Measurement:
 
 
 @pytest.mark.parametrize(
-    ("backend", "draw"), [(OffWhenLarge(), "large"), (WrongForNegative(), "usual")]
+    ("backend", "draw"), [(OffWhenLarge(), "large"), slow(WrongForNegative(), "usual")]
 )
 def test_a_kernel_that_is_wrong_on_some_range_never_wins(
     backend: Backend, draw: str, tmp_path: Path
@@ -283,7 +284,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.mark.parametrize(
     ("backend", "kind"),
-    [(Crashing(), Refusal.CRASH), (Hanging(), Refusal.TIME), (Greedy(), Refusal.MEMORY)],
+    [(Crashing(), Refusal.CRASH), slow(Hanging(), Refusal.TIME), (Greedy(), Refusal.MEMORY)],
 )
 def test_a_reason_that_may_pass_is_tried_again_after_some_days(
     backend: Backend, kind: Refusal, tmp_path: Path, clock: Clock

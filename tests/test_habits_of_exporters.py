@@ -8,7 +8,7 @@ from onnx.parser import parse_model
 
 import collage_dsl as collage
 from collage_dsl.realization.runners import runner
-from tests.cases import covering
+from tests.cases import covering, sample
 
 
 def test_a_comparison_with_a_truth_value_is_fused() -> None:
@@ -350,7 +350,7 @@ def attending(name: str) -> onnx.ModelProto:
     return model
 
 
-@pytest.mark.parametrize("name", ATTENTION)
+@pytest.mark.parametrize("name", sample(2, ATTENTION))
 def test_attention_in_one_node_is_native(name: str) -> None:
     cost = [lambda kernel: 1e-6]
 

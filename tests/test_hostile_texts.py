@@ -38,7 +38,7 @@ from collage_dsl.lsp.places import definition
 from collage_dsl.lsp.problems import problems
 from collage_dsl.source import Source
 from collage_dsl.yaml_texts import MOST_CHARACTERS
-from tests.cases import cases
+from tests.cases import cases, sample
 from tests.commands import collage
 from tests.hostile import TEXTS, forms
 from tests.test_language_fuzz import GRAPH, SPEC, cuts, mutants, soup
@@ -186,7 +186,7 @@ def test_any_json_is_understood_or_refused(value: object) -> None:
 # Texts that are large.
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", sample(2, TEXTS))
 def test_a_large_text_is_understood_or_refused(name: str) -> None:
     text = TEXTS[name](MAX_CHARACTERS // 20)
     for tool in (*TOOLS.values(), edited):

@@ -27,6 +27,7 @@ from collage_dsl.realization.partition import realize
 from collage_dsl.realization.signature import Signature
 from collage_dsl.realization.variants import unsuitable, with_variant
 from collage_dsl.rules import FusionSpec, OpCallByKind
+from tests.cases import slow
 from tests.partitioned import LLVM
 from tests.reference import run_onnx
 
@@ -229,7 +230,7 @@ class Branches:
         return r
 
 
-@pytest.mark.parametrize("condition", [True, False])
+@pytest.mark.parametrize("condition", [True, slow(False)])
 def test_concatenations_in_branches_run_nothing_too(condition: bool, tmp_path: Path) -> None:
     partition = collage.CollagePartition([NATIVE], store=tmp_path / "costs.sqlite")
     built = tvm.compile(partition(Branches), LLVM, relax_pipeline=collage.lowering())

@@ -23,6 +23,7 @@ from collage_dsl.language.write.quoting import quoted
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.problems import problems
+from tests.cases import slow
 from tests.commands import Done, said
 from tests.graphs import F32
 from tests.hostile_names import LONG, NAMES, NOT_UTF8
@@ -284,7 +285,7 @@ def test_a_file_name_that_is_not_utf8(tmp_path: Path, monkeypatch: pytest.Monkey
     answered("fmt", place.spec, codes=(0,))
 
 
-@pytest.mark.parametrize("name", [NAMES["terminal controls"], NAMES["line breaks"]])
+@pytest.mark.parametrize("name", [NAMES["terminal controls"], slow(NAMES["line breaks"])])
 def test_compile_and_run(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """What libraries write themselves is seen here too."""
     place = place_of(name, tmp_path, file_name(name)[:60])

@@ -16,7 +16,7 @@ import collage_dsl as collage
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.onnx_data import read
 from collage_dsl.frontend.onnx_model import load, load_apart
-from tests.cases import covering
+from tests.cases import slow
 
 ROWS = 2048
 LAYERS = 12
@@ -59,7 +59,10 @@ print(peak() - before)
 """
 
 
-@pytest.mark.parametrize(("op", "is_external"), covering(["MatMul", "Gemm"], [True, False]))
+@pytest.mark.parametrize(
+    ("op", "is_external"),
+    [("MatMul", True), slow("MatMul", False), slow("Gemm", True), slow("Gemm", False)],
+)
 def test_weights_are_in_memory_once(op: str, is_external: bool, tmp_path: Path) -> None:
     """With a margin, since a layer that is transposed is there twice for a moment."""
     file = tmp_path / "large.onnx"

@@ -117,6 +117,7 @@ def soak(
     assert not sandbox.processes()
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_or_left_by_a_few_runs_that_were_killed_or_interrupted(
     sandbox: Sandbox, seconds: dict[tuple[str, ...], float]
 ) -> None:

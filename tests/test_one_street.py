@@ -35,6 +35,7 @@ from collage_dsl.measuring.worker import Job, Workers
 from collage_dsl.realization.difference import relative_error
 from collage_dsl.realization.lower import lowering
 from collage_dsl.resources import shipped_spec
+from tests.cases import slow
 from tests.models import small_convolution, transformer_block
 from tests.partitioned import LLVM
 from tests.partitioned import run as run_plainly
@@ -214,7 +215,7 @@ def test_the_pass_makes_the_kernels_that_were_measured_in_a_module_of_any_shape(
     assert_measured(result, prices)
 
 
-@pytest.mark.parametrize("condition", [True, False])
+@pytest.mark.parametrize("condition", [True, slow(False)])
 def test_the_whole_pipeline_computes_what_the_module_did(condition: bool, tmp_path: Path) -> None:
     x = np.random.default_rng(1).normal(size=(8, 8)).astype(np.float32)
     pipeline = collage.pipeline(TARGETS, store=tmp_path / "costs.sqlite")

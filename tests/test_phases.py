@@ -13,6 +13,7 @@ from collage_dsl import parse_graph
 from collage_dsl.backends.schedule import schedule_variant
 from collage_dsl.backends.schedule.scheduled import VariantError
 from collage_dsl.backends.variants import unpromising, unsuitable
+from tests.cases import covering
 from tests.test_schedule import fused, native
 from tests.test_schedule_transposed import transposed
 from tests.test_winograd import ERROR, check, computed
@@ -21,7 +22,8 @@ pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
 
 Array = Any
 
-VARIANTS = pytest.mark.parametrize("variant", ["gemm", "winograd2", "winograd4"])
+BY_PHASES = ["gemm", "winograd2", "winograd4"]
+VARIANTS = pytest.mark.parametrize("variant", BY_PHASES)
 
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "two taps": ((1, 16, 9, 11), (16, 12, 4, 4), {"strides": 2, "padding": 1}),
@@ -36,9 +38,7 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
 }
 
 
-@VARIANTS
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(("name", "cores", "variant"), covering(CASES, [1, 2], BY_PHASES))
 def test_results_are_those_of_adding_the_kernel_for_each_element(
     name: str, variant: str, cores: int
 ) -> None:

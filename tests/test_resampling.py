@@ -14,6 +14,7 @@ from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 from collage_dsl.backends.schedule import schedule
 from collage_dsl.backends.schedule.resampling import resampling_of
 from collage_dsl.backends.schedule.stages import read
+from tests.cases import covering
 from tests.reference import run_onnx
 from tests.test_schedule import fused, native, outputs
 
@@ -50,9 +51,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("cores", [1, 2])
-@pytest.mark.parametrize("processor", [None, "x86-64"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "processor", "cores"), covering(CASES, [None, "x86-64"], [1, 2]))
 def test_results_are_those_of_onnxruntime(name: str, processor: str | None, cores: int) -> None:
     shape, size, mode, coordinates, nearest = CASES[name]
     x = np.random.default_rng(0).standard_normal(shape, "float32")

@@ -594,6 +594,7 @@ def trials_in(path: Path) -> list[Trial]:
         return records.every()
 
 
+@pytest.mark.slow
 def test_trials_are_kept_if_tuning_is_interrupted(tmp_path: Path) -> None:
     sandbox = Sandbox(tmp_path)
     (tmp_path / "model.onnx").write_bytes(narrowed_convolution().SerializeToString())

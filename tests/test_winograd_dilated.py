@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
+from tests.cases import covering
 from tests.test_product_variants import Filters
-from tests.test_winograd import WINOGRAD, check, computed, reason
+from tests.test_winograd import ERROR, check, computed, reason
 
 pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
 
@@ -28,9 +29,7 @@ DILATED = {
 }
 
 
-@WINOGRAD
-@pytest.mark.parametrize("name", DILATED)
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(("name", "cores", "variant"), covering(DILATED, [1, 2], ERROR))
 def test_results_are_those_of_a_direct_convolution(name: str, variant: str, cores: int) -> None:
     filters, rng = DILATED[name], np.random.default_rng(0)
     x = rng.standard_normal(filters.image, "float32")
