@@ -223,6 +223,7 @@ def test_of_more_than_32_alternatives_nothing_is_concluded(count: int, wanted: l
     )
 
 
+@pytest.mark.slow
 def test_why_a_condition_is_needless_is_said_as_long_as_that_is_quick() -> None:
     choices = " or ".join(f"dim(x, 1) == {at}" for at in range(28))
     *same, last = found_in(pattern_where(*[choices] * 7, "dim(x, 1) == 50"))

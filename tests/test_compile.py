@@ -30,6 +30,7 @@ from collage_dsl.realization.verification import VerificationError
 from collage_dsl.rules import FusionSpec, OpCallByKind
 from collage_dsl.search import NoReporter, SearchRecord
 from collage_dsl.targets.attach import TargetError
+from tests.cases import slow
 from tests.faulty_backends import Crashing, Faulty, Hanging, Lacking, Refusing, Wrong
 from tests.models import small_convolution
 from tests.reference import run_onnx
@@ -306,7 +307,7 @@ def test_wrong_inputs_are_refused(
     ("backend", "reason"),
     [
         (Crashing(), "crashed (SIGSEGV)"),
-        (Hanging(), "took longer than 5 s"),
+        slow(Hanging(), "took longer than 5 s"),
         (Refusing(), "this library has no such kernel"),
     ],
     ids=["crashing", "hanging", "refusing"],

@@ -504,6 +504,7 @@ def test_the_exit_code_is_that_of_the_signal_also_in_code_that_is_made(
     assert done.returncode == code
 
 
+@pytest.mark.slow
 def test_a_run_outlives_its_terminal_if_it_ignores_that_signal(sandbox: Sandbox) -> None:
     with sandbox.start(*PLAN_STORED, before=("env", "--ignore-signal=HUP")) as process:
         wait_for_line(process, "measuring kernels")

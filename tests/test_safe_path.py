@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import slow
 from tests.sandbox import Sandbox
 
 ROOT = Path(__file__).parent.parent
@@ -23,6 +24,7 @@ main()
 """What the installed command does: its folder is on the path of imports, not the current one."""
 
 TRACE = """
+from tests.cases import slow
 import os, sys
 looked_up = os.open({file!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 def hook(event, arguments):
@@ -39,6 +41,7 @@ collage 1;
 pattern p(x) { y = nn.relu(x); yield y; }
 target mine on llvm { rules op_call_by_kind(); }
 """
+QUICK = {"check", "compile", "lsp", "run"}
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("check", "specs/mine.collage"),
     ("fmt", "specs/mine.collage"),
@@ -120,7 +123,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return made
 
 
-@pytest.fixture(scope="module", params=COMMANDS, ids=lambda command: command[0])
+@pytest.fixture(
+    scope="module",
+    params=[each if each[0] in QUICK else slow(each) for each in COMMANDS],
+    ids=lambda command: command[0],
+)
 def ran(request: pytest.FixtureRequest, place: Place) -> Place:
     """The place after a command, which ran with a trap for everything that it looked up."""
     place.run(request.param)
