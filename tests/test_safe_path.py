@@ -24,7 +24,6 @@ main()
 """What the installed command does: its folder is on the path of imports, not the current one."""
 
 TRACE = """
-from tests.cases import slow
 import os, sys
 looked_up = os.open({file!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 def hook(event, arguments):
