@@ -17,8 +17,8 @@ from collage_dsl.graph.sizes import UNKNOWN, follows
 from collage_dsl.offline import onnxruntime, onnxruntime_pybind11_state
 from collage_dsl.onnx_nodes import nodes_within
 
-_WRITER = 3
-"""The version of the models that we write; costs of another version are not reused."""
+_WRITER = 4
+"""The version of the models that sessions get; costs of another version are not reused."""
 
 Kernel = Mapping[str, Sequence[str]]
 """The dtypes that a kernel of onnxruntime accepts, by the name of a type variable or operand."""
