@@ -12,6 +12,7 @@ from collage_dsl.language.reasoning.findings import examination
 from collage_dsl.language.reasoning.values.facts import ELEMENTS, Facts
 from collage_dsl.language.reasoning.values.terms import Term
 from collage_dsl.rules.condition import Bytes, DimAt, Dtype, Rank, Size
+from tests.cases import slow
 from tests.corpus import PAGES, findings, mistakes
 
 OF_DTYPES = (Dtype, Bytes, *ELEMENTS)
@@ -40,7 +41,10 @@ def test_results_are_like_operands(op: str, dtype: bool, shape: bool, is_broadca
     assert (keeps_dtype(op), keeps_shape(op), broadcasts(op)) == (dtype, shape, is_broadcast)
 
 
-def test_relations_ask_only_what_they_say_they_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("every", [20, slow(5)])
+def test_relations_ask_only_what_they_say_they_ask(
+    every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A relation is not applied again when more is known of what it does not ask about."""
     asked: list[tuple[Claim, Term]] = []
     applied: list[Claim] = []
@@ -68,7 +72,7 @@ def test_relations_ask_only_what_they_say_they_ask(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Facts, "first", first_term)
     monkeypatch.setattr(Facts, "set", store)
     monkeypatch.setattr(Claim, "again", apply)
-    for page in PAGES[::20]:
+    for page in PAGES[::every]:
         for mistake in mistakes(page):
             findings(mistake.text)
 

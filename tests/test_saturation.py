@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import collage_dsl as collage
+from collage_dsl.backends.engines import INEXACT
 from collage_dsl.backends.onnxruntime import OnnxRuntime
 from collage_dsl.exact_products import exact, saturation
 from collage_dsl.frontend.reference import reference_session
@@ -245,6 +246,11 @@ def test_models_without_such_products_stay_as_they_are(factors: str) -> None:
 
     assert exact(product) is product
     assert exact(floats) is floats
+
+
+def test_an_engine_asks_for_other_products_for_every_operator_that_has_any() -> None:
+    for op in (*saturation.FACTORS, *saturation.SECOND_FACTORS, "DequantizeLinear"):
+        assert op.encode().startswith(INEXACT)
 
 
 def weights_of_bits() -> Mapping[str, onnx.ModelProto]:

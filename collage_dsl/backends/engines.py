@@ -29,8 +29,11 @@ _BINDINGS = 32
 _IN_FLOAT32 = "session.qdq_matmulnbits_accuracy_level", "1"
 """The setting by which it makes products with weights of a few bits that do not round to bytes."""
 
-_INEXACT = (b"Integer", b"MatMulNBits", b"uantize", b"QLinear", b"QGemm", b"QAttention")
-"""Parts of the names of the operators of which `exact` may change a model."""
+INEXACT = (
+    *(b"ConvInteger", b"MatMulInteger", b"QLinear", b"QGemm", b"QAttention", b"MatMulNBits"),
+    *(b"DequantizeLinear", b"DynamicQuantizeMatMul", b"DynamicQuantizeLSTM"),
+)
+"""How the names of the operators begin for which `exact` may change a model."""
 
 _SESSION_OPTIONS = ("num_cores",)
 _DTYPES = {
@@ -139,7 +142,7 @@ def _session(model: bytes, settings: Callable[[], Any], left_out: Sequence[str] 
         providers=["CPUExecutionProvider"],
         disabled_optimizers=list(left_out),
     )
-    if any(op in model for op in _INEXACT):
+    if any(op in model for op in INEXACT):
         from collage_dsl.exact_products import exact_in  # imports onnx
 
         model = exact_in(model)

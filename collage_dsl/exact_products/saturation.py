@@ -23,7 +23,7 @@ from onnx import TensorProto, helper, numpy_helper
 from collage_dsl.offline import onnxruntime
 from collage_dsl.onnx_nodes import graphs_of, nodes_within
 
-_FACTORS = {
+FACTORS = {
     "ConvInteger": ((0, 2), (1, 3)),
     "MatMulInteger": ((0, 2), (1, 3)),
     "QLinearConv": ((0, 2), (3, 5)),
@@ -34,7 +34,7 @@ _FACTORS = {
 }
 """The places of the two factors of each operator, each with that of its zero point."""
 
-_SECOND_FACTORS = {"DynamicQuantizeMatMul": ((1, 3),), "DynamicQuantizeLSTM": ((1, 9), (2, 11))}
+SECOND_FACTORS = {"DynamicQuantizeMatMul": ((1, 3),), "DynamicQuantizeLSTM": ((1, 9), (2, 11))}
 """The same of operators that make unsigned bytes of the other factor themselves."""
 
 _SIGNED, _UNSIGNED = TensorProto.INT8, TensorProto.UINT8
@@ -42,11 +42,11 @@ _SIGNED, _UNSIGNED = TensorProto.INT8, TensorProto.UINT8
 
 def without_saturation(model: onnx.ModelProto) -> onnx.ModelProto:
     """
-    `model` for onnxruntime here: products of an unsigned and a signed byte have two unsigned. It
-    is copied only if anything is changed.
+    `model` for onnxruntime here: products of an unsigned and a signed byte have two unsigned. A
+    copy, or `model` itself if there are none.
     """
     named = {node.op_type for node in nodes_within(model.graph.node)}
-    if named.isdisjoint({*_FACTORS, *_SECOND_FACTORS, "DequantizeLinear"}) or not saturates():
+    if named.isdisjoint({*FACTORS, *SECOND_FACTORS, "DequantizeLinear"}) or not saturates():
         return model
     result = onnx.ModelProto()
     result.CopyFrom(model)
@@ -106,8 +106,8 @@ def _replace(graph: onnx.GraphProto, inferred: onnx.GraphProto, outer: Mapping[s
 
 def _signed_factors(node: onnx.NodeProto, types: Mapping[str, int]) -> list[tuple[int, int]]:
     """The places of factors, and of their zero points, that meet unsigned bytes and are signed."""
-    second = _SECOND_FACTORS.get(node.op_type, ())
-    pairs = _FACTORS.get(node.op_type, second)
+    second = SECOND_FACTORS.get(node.op_type, ())
+    pairs = FACTORS.get(node.op_type, second)
     found = [pair for pair in pairs if types.get(node.input[pair[0]]) == _SIGNED]
     meets = second or any(types.get(node.input[place]) == _UNSIGNED for place, _ in pairs)
     return found if meets else []

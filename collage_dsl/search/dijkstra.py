@@ -125,7 +125,7 @@ def _looking_ahead(
                 return None
         unknown = [[m for m in part if not problem.is_asked(m.candidate)] for part in chosen]
         unsolved = [number for number, some in enumerate(unknown) if some]
-        if not unsolved and problem.predicts and (problem.foresee() or is_behind):
+        if not unsolved and problem.predicts and is_behind:
             unsolved = list(range(len(chosen)))
             continue
         telling = most_telling(problem, [unknown[number] for number in unsolved])
