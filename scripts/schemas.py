@@ -54,7 +54,7 @@ COMMANDS: dict[str, type[Document]] = {
     "tune": TuneDocument,
     "why": WhyDocument,
 }
-"""The document of each command. Those of `bench` and `demo` are the same as that of `compile`."""
+"""The document of each command. Those of `bench`, `demo` and `report` are that of `compile`."""
 
 
 def schema(document: type[Document]) -> str:

@@ -48,6 +48,7 @@ COMMANDS = {
     ],
     "replay": ["replay", "JSON", "right.onnx", "-t", "right.collage"],
     "run": ["run", "FOLDER"],
+    "report": ["report", "FOLDER"],
     "costs import": ["costs", "import", "JSON", "--store", "costs.sqlite"],
     "costs merge": ["costs", "merge", "SQLITE", "--store", "costs.sqlite"],
     "plan, store": ["plan", "right.onnx", "-t", "right.collage", "--costs", "SQLITE"],
@@ -73,7 +74,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in WRONG.values():
         Path(name).write_text(text)
     Path("damaged").mkdir()
-    for name in ("model.so", "signature.json"):
+    for name in ("model.so", "report.json", "signature.json"):
         Path("damaged", name).write_text("{}")
 
 

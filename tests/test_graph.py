@@ -1,6 +1,7 @@
 """Facts of sub-graphs, and sub-graphs as graphs of their own."""
 
 import random
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -15,11 +16,13 @@ from collage_dsl.graph import (
     SubGraph,
     TensorType,
     TupleType,
+    compact,
+    expanded,
     extract,
     fingerprint,
+    first,
     members,
     opset,
-    spread,
     tensors,
     without_weights,
 )
@@ -226,4 +229,41 @@ def test_members_are_all_there_and_ascend_however_far_apart() -> None:
 def test_equal_shapes_along_a_chain_do_not_collide() -> None:
     moved = [SubGraph(7 << place) for place in range(3_000)]
     assert len({hash(each) for each in moved}) == len(moved)
-    assert len({hash(spread(each.inside)) for each in moved}) == len(moved)
+    assert len({hash(compact(each.inside)) for each in moved}) == len(moved)
+
+
+@pytest.mark.parametrize("span", [1, 40, 300, 5_000])
+@pytest.mark.parametrize("start", [0, 1, 63, 1_990, 70_000])
+def test_a_compact_set_has_the_same_members(start: int, span: int) -> None:
+    generator = random.Random(start + span)
+    for size in (1, 2, 5, span):
+        indexes = sorted({start + generator.randrange(span) for _ in range(size)})
+        nodes = opset(indexes)
+
+        assert first(nodes) == indexes[0]
+        assert list(members(nodes)) == indexes
+        assert expanded(compact(nodes)) == nodes
+        assert sys.getsizeof(compact(nodes)[1]) < 40 + span // 7
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_facts_of_a_sub_graph_are_the_same_far_down_a_graph(seed: int) -> None:
+    generator = random.Random(seed)
+    near = random_graph(generator, 8)
+    before = [Node(f"p{number}", Form.INPUT, F32) for number in range(4_000)]
+    gap = len(before)
+    moved = (replace(n, inputs=tuple(i + gap for i in n.inputs)) for n in near.nodes)
+    far = Graph([*before, *moved], [index + gap for index in near.outputs])
+    calls = list(members(near.calls))
+    one, other = (opset(generator.sample(calls, k=3)) for _ in range(2))
+
+    for inside in (one, other, one | other):
+        there = inside << gap
+        for fact in ("entry", "exit", "input", "output", "downstream"):
+            assert getattr(far, fact)(there) == getattr(near, fact)(inside) << gap, fact
+        for fact in ("depth", "kind", "is_convex", "operators"):
+            assert getattr(far, fact)(there) == getattr(near, fact)(inside), fact
+        taps = near.taps(near.exit(inside), inside) << gap
+        assert far.taps(far.exit(there), there) == taps
+    assert SubGraph(one).overlaps(SubGraph(other)) == bool(one & other)
+    assert SubGraph(one << gap).overlaps(SubGraph(other << gap)) == bool(one & other)

@@ -16,6 +16,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "resources": set(),
     "memory": set(),
     "offline": set(),
+    "saved": set(),
     "scratch": set(),
     "caches": set(),
     "reading": set(),
@@ -57,7 +58,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "frontend",
             "offline",
         },
-        *{"reading", "scratch"},
+        *{"reading", "saved", "scratch"},
     },
     # What is measured is what `realization` makes.
     "measuring": {"graph", "cost", "backends", "frontend", "realization"},
@@ -65,15 +66,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": {
         *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realization"},
         *{"measuring", "report", "targets", "diagnostics", "memory", "reading", "resources"},
-        *{"argument_types", "scratch"},
+        *{"argument_types", "saved", "scratch"},
     },
     "lsp": {"language", "rules", "graph", "diagnostics", "source", "printable", "resources"},
     # `collage run` loads and times what `realization` built, with no engine in between.
     "cli": {
         *{"engine", "report", "language", "diagnostics", "source", "resources", "rules", "graph"},
         *{"cost", "search", "frontend", "realization", "measuring", "targets", "lsp", "scratch"},
-        *{"caches", "printable", "reading", "witness"},
+        *{"caches", "printable", "reading", "saved", "witness"},
     },
+    "__main__": {"cli"},
 }
 # The stages of the language. A module imports only those of its own stage and of stages before it;
 # what is directly in the package comes last.

@@ -8,7 +8,8 @@ import pytest
 
 from collage_dsl.language import parse_graph
 from collage_dsl.realization.saving import load_executable
-from collage_dsl.realization.signature import SIGNATURE, ExecutableError, Signature, Value
+from collage_dsl.realization.signature import ExecutableError, Signature, Value
+from collage_dsl.saved import SIGNATURE
 
 SIGNED = Signature((Value("x", "float32", (2, 3)),), (Value("y", "float32", (2,)),), "7")
 

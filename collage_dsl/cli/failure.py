@@ -25,6 +25,7 @@ _GIVEN = {
     "InputError",
     "LockError",
     "NoExampleError",
+    "ReportError",
     "RuleError",
     "TableError",
     "TargetError",

@@ -539,6 +539,16 @@ def run(
 
 
 @app.command()
+@click.argument("folder", metavar="DIR", type=parameters.FILE, help="What `collage compile` wrote.")
+@parameters.output_format
+def report(folder: Path, output_format: str) -> None:
+    """Show again what `compile` found: the plans and their times. Runs nothing, needs no TVM."""
+    from collage_dsl.cli.report import show_report
+
+    show_report(folder, output_format)
+
+
+@app.command()
 @click.option(
     "--model", metavar="FILE.onnx", type=parameters.FILE, help="A model, in place of AlexNet."
 )

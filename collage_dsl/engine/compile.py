@@ -27,7 +27,7 @@ from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.counts import Counts
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.realization.executable import ModelExecutable
-from collage_dsl.realization.saving import PLAN, REPORT, save
+from collage_dsl.realization.saving import save
 from collage_dsl.report.documents import (
     CompileDocument,
     ContenderDocument,
@@ -38,6 +38,7 @@ from collage_dsl.report.documents import (
     VerificationDocument,
 )
 from collage_dsl.rules import FusionSpec
+from collage_dsl.saved import PLAN, REPORT
 from collage_dsl.scratch import replacement
 from collage_dsl.search import NO_REPORTER, Plan, Reporter, Strategy
 from collage_dsl.targets.attach import TargetError

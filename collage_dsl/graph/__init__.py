@@ -25,7 +25,17 @@ from collage_dsl.graph.extract import (
 )
 from collage_dsl.graph.graph import Attribute, Graph, Node
 from collage_dsl.graph.measuring import Measuring, Runs
-from collage_dsl.graph.opset import OpSet, first, last, members, opset, spread, union_of
+from collage_dsl.graph.opset import (
+    Compact,
+    OpSet,
+    compact,
+    expanded,
+    first,
+    last,
+    members,
+    opset,
+    union_of,
+)
 from collage_dsl.graph.origin import Origin
 from collage_dsl.graph.tuning import Record, Tuning
 from collage_dsl.graph.types import (
@@ -42,6 +52,7 @@ from collage_dsl.graph.types import (
 __all__ = [
     "Attribute",
     "CandidateKernel",
+    "Compact",
     "Composite",
     "Device",
     "Dim",
@@ -63,8 +74,10 @@ __all__ = [
     "Tuning",
     "TupleType",
     "Type",
+    "compact",
     "cores_of",
     "covered",
+    "expanded",
     "extract",
     "fingerprint",
     "first",
@@ -76,7 +89,6 @@ __all__ = [
     "members",
     "opset",
     "places",
-    "spread",
     "steers",
     "tensor_results",
     "tensors",

@@ -2,10 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from collage_dsl.graph.graph import Graph
 from collage_dsl.graph.measuring import Measuring
-from collage_dsl.graph.opset import OpSet, first, members, spread, union_of
+from collage_dsl.graph.opset import (
+    Compact,
+    OpSet,
+    compact,
+    expanded,
+    first,
+    members,
+    union_of,
+)
 from collage_dsl.graph.tuning import Record, Tuning
 from collage_dsl.graph.variants import Variants, common
 
@@ -19,7 +28,7 @@ def cores_of(options: Mapping[str, Option], usual: int = 1) -> int:
     return usual if isinstance(said, tuple) else int(said)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Composite:
     """
     Nodes of a sub-graph that become an inner function with `Composite = label`. Its `parts`
@@ -27,12 +36,33 @@ class Composite:
     """
 
     label: str
-    inside: OpSet
-    constants: OpSet = 0
-    parts: tuple["Composite", ...] = ()
+    _inside: Compact
+    _constants: Compact
+    parts: tuple["Composite", ...]
+
+    def __init__(
+        self,
+        label: str,
+        inside: OpSet,
+        constants: OpSet = 0,
+        parts: tuple["Composite", ...] = (),
+    ) -> None:
+        set_field = partial(object.__setattr__, self)
+        set_field("label", label)
+        set_field("_inside", compact(inside))
+        set_field("_constants", compact(constants))
+        set_field("parts", parts)
+
+    @property
+    def inside(self) -> OpSet:
+        return expanded(self._inside)
+
+    @property
+    def constants(self) -> OpSet:
+        return expanded(self._constants)
 
     def __hash__(self) -> int:
-        return hash((self.label, spread(self.inside)))
+        return hash((self.label, self._inside))
 
     def moved(self, source: Graph, target: Graph) -> "Composite":
         """The same composite in `target`, where the nodes have the same names."""
@@ -48,30 +78,54 @@ def _moved(nodes: OpSet, source: Graph, target: Graph) -> OpSet:
     return target.set_of(*source.names(nodes))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class SubGraph:
     """
     A set of calls, tuples and projections, with the constants bound inside.
 
     Two sub-graphs of the same nodes but with different composites are different: different
     functions of a library may run them. Composites lie inside and are disjoint. Those of a
-    candidate have no `variants`, because its toolchain has them.
+    candidate have no `variants`, because its toolchain has them. Its sets are kept compact: a
+    large graph has many candidates, and each has few nodes.
     """
 
-    inside: OpSet
-    constants: OpSet = 0
-    composites: tuple[Composite, ...] = ()
-    variants: Variants = None
-    _hash: int = field(init=False, repr=False, compare=False)
-    """Kept because it is needed often, and is slow to compute for a large graph."""
+    _inside: Compact
+    _constants: Compact
+    composites: tuple[Composite, ...]
+    variants: Variants
+    _hash: int = field(repr=False, compare=False)
+    """Kept because it is needed often."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((spread(self.inside), len(self.composites))))
-        left = self.inside
-        for composite in self.composites:
-            if composite.inside & ~left:
+    def __init__(
+        self,
+        inside: OpSet,
+        constants: OpSet = 0,
+        composites: tuple[Composite, ...] = (),
+        variants: Variants = None,
+    ) -> None:
+        nodes = compact(inside)
+        set_field = partial(object.__setattr__, self)
+        set_field("_inside", nodes)
+        set_field("_constants", compact(constants))
+        set_field("composites", composites)
+        set_field("variants", variants)
+        set_field("_hash", hash((nodes, len(composites))))
+        left = inside
+        for composite in composites:
+            part = composite.inside
+            if part & left != part:
                 raise ValueError(_misplaced(composite, self))
-            left &= ~composite.inside
+            left ^= part
+
+    @property
+    def inside(self) -> OpSet:
+        start, nodes = self._inside
+        return nodes << start
+
+    @property
+    def constants(self) -> OpSet:
+        start, nodes = self._constants
+        return nodes << start
 
     def __hash__(self) -> int:
         return self._hash
@@ -87,6 +141,12 @@ class SubGraph:
         variants = common(self.variants, other.variants)
         constants = self.constants | other.constants
         return SubGraph(self.inside | other.inside, constants, composites, variants)
+
+    def overlaps(self, other: "SubGraph") -> bool:
+        """Whether a node is inside both."""
+        (start, nodes), (other_start, others) = self._inside, other._inside
+        gap = other_start - start
+        return bool(nodes >> gap & others if gap >= 0 else nodes & others >> -gap)
 
     @property
     def has_variant(self) -> bool:
@@ -114,10 +174,10 @@ class SubGraph:
         )
 
     @property
-    def order(self) -> tuple[int, OpSet, tuple[str, ...], OpSet]:
+    def order(self) -> tuple[Compact, tuple[str, ...], Compact]:
         """A sort key: by first node, then nodes, composites and bound constants."""
         labels = tuple(composite.label for composite in self.composites)
-        return (first(self.inside), self.inside, labels, self.constants)
+        return (self._inside, labels, self._constants)
 
 
 def _misplaced(wrong: Composite, sub_graph: SubGraph) -> str:

@@ -6,7 +6,17 @@ from functools import cached_property
 from types import MappingProxyType
 
 from collage_dsl.graph.device import Device
-from collage_dsl.graph.opset import OpSet, first, members, opset, union_of
+from collage_dsl.graph.opset import (
+    Compact,
+    OpSet,
+    OpSets,
+    compact,
+    expanded,
+    first,
+    members,
+    opset,
+    union_of,
+)
 from collage_dsl.graph.origin import Origin
 from collage_dsl.graph.types import Form, Kind, TensorType, Type
 
@@ -170,36 +180,37 @@ class Graph:
     # Edges.
 
     @cached_property
-    def inputs_of(self) -> tuple[OpSet, ...]:
+    def inputs_of(self) -> OpSets:
         """For each node, the nodes that flow directly into it."""
-        return tuple(opset(node.inputs) for node in self.nodes)
+        return OpSets(compact(opset(node.inputs)) for node in self.nodes)
 
     @cached_property
-    def users_of(self) -> tuple[OpSet, ...]:
+    def users_of(self) -> OpSets:
         """For each node, the nodes that it flows directly into."""
-        users = [0] * len(self.nodes)
+        users: list[list[int]] = [[] for _ in self.nodes]
         for index, node in enumerate(self.nodes):
-            bit = 1 << index
             for operand in node.inputs:
-                users[operand] |= bit
-        return tuple(users)
+                users[operand].append(index)
+        return OpSets(compact(opset(each)) for each in users)
 
     @cached_property
-    def downstream_of(self) -> tuple[OpSet, ...]:
+    def downstream_of(self) -> OpSets:
         """For each node, all nodes that it flows into, directly or not."""
-        below = [0] * len(self.nodes)
+        below = [compact(0)] * len(self.nodes)
         for index in reversed(range(len(self.nodes))):
             users = self.users_of[index]
-            below[index] = users | union_of(below[user] for user in members(users))
-        return tuple(below)
+            lower = union_of(expanded(below[user]) for user in members(users))
+            below[index] = compact(users | lower)
+        return OpSets(below)
 
     @cached_property
-    def upstream_of(self) -> tuple[OpSet, ...]:
+    def upstream_of(self) -> OpSets:
         """For each node, all nodes that flow into it, directly or not."""
-        above: list[OpSet] = []
+        above: list[Compact] = []
         for inputs in self.inputs_of:
-            above.append(inputs | union_of(above[index] for index in members(inputs)))
-        return tuple(above)
+            higher = union_of(expanded(above[index]) for index in members(inputs))
+            above.append(compact(inputs | higher))
+        return OpSets(above)
 
     @cached_property
     def depth_first(self) -> tuple[int, ...]:
@@ -233,8 +244,7 @@ class Graph:
         """Inside nodes that a node outside uses or the function returns."""
         found = inside & self.results
         for i in members(inside):
-            users = self.users_of[i]
-            if users & inside != users:
+            if not self.users_of.is_within(i, inside):
                 found |= 1 << i
         return found
 
@@ -243,14 +253,14 @@ class Graph:
         flows_in = 0
         for i in members(inside):
             flows_in |= self.inputs_of[i]
-        return flows_in & ~inside
+        return flows_in ^ flows_in & inside
 
     def output(self, inside: OpSet) -> OpSet:
         """Nodes outside that inside nodes flow directly into."""
         flows_out = 0
         for i in members(inside):
             flows_out |= self.users_of[i]
-        return flows_out & ~inside
+        return flows_out ^ flows_out & inside
 
     def downstream(self, inside: OpSet) -> OpSet:
         """All nodes that inside nodes flow into, directly or not; some may be inside too."""
@@ -260,7 +270,7 @@ class Graph:
         """The `exits` of `inside` that an inside node also uses."""
         found = 0
         for i in members(exits):
-            if self.users_of[i] & inside:
+            if self.users_of.meets(i, inside):
                 found |= 1 << i
         return found
 
@@ -276,7 +286,7 @@ class Graph:
 
     def is_deeper(self, inside: OpSet, most: int) -> bool:
         """Whether a path inside has more than `most` operator calls."""
-        return (inside & self.calls).bit_count() > most and self.depth(inside) > most
+        return len(members(inside)) > most and self.depth(inside) > most
 
     def kind(self, inside: OpSet) -> Kind:
         """The greatest kind among the inside nodes."""
@@ -286,7 +296,7 @@ class Graph:
         """Whether no path leaves `inside` and comes back."""
         if not inside & (inside - 1):  # at most one node
             return True
-        return not any(self.downstream_of[i] & inside for i in members(self.output(inside)))
+        return not any(self.downstream_of.meets(i, inside) for i in members(self.output(inside)))
 
     def blocks(self, inside: OpSet) -> frozenset[int]:
         """The dataflow blocks that `inside` touches."""

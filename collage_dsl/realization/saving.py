@@ -17,18 +17,13 @@ from collage_dsl.reading import content_of
 from collage_dsl.realization.bytecode import check_space
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.signature import (
-    LIBRARY,
-    SIGNATURE,
     DamagedFolderError,
     ExecutableError,
     Signature,
     checksum_of,
 )
+from collage_dsl.saved import LIBRARY, PLAN, REPORT, SIGNATURE
 from collage_dsl.scratch import check_folder, scratch_folder
-
-PLAN = "plan.json"
-REPORT = "report.json"
-"""The files in the folder of a compiled model, besides its signature and library."""
 
 _MOST_BYTES = 1 << 26
 """The longest signature that is read, for some hundred thousand inputs and outputs."""

@@ -15,11 +15,7 @@ import tvm_ffi
 from collage_dsl.graph import Graph, TensorType, Type, members
 from collage_dsl.graph.requirements import Requirement, requirements_of
 from collage_dsl.reading import first_fault
-
-SIGNATURE = "signature.json"
-
-LIBRARY = "model.so"
-"""The file with the code of a compiled model, the only one of its folder that is run."""
+from collage_dsl.saved import LIBRARY, SIGNATURE
 
 FORMAT = 4
 """The number of the format of the folder of a compiled model."""

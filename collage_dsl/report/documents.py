@@ -403,7 +403,7 @@ class SizeDocument(RaceDocument):
 
 
 class CompileDocument(RaceDocument):
-    """The answer of `collage compile`, `bench` and `demo`."""
+    """The answer of `collage compile`, `bench`, `demo` and `report`."""
 
     model: FileName
     sizes: list[SizeDocument] = Field(

@@ -462,9 +462,10 @@ class Backtracking:
 
     def is_closed(self, partial: Partial, root: int, observer: Observer) -> bool:
         """Whether no inner value is used outside the match."""
-        for index in members(partial.inside & ~(1 << root | partial.shared)):
+        inside = partial.inside
+        for index in members(inside ^ inside & (1 << root | partial.shared)):
             node = self.graph.nodes[index]
-            if self.graph.users_of[index] & ~partial.inside or self.graph.results >> index & 1:
+            if not self.graph.users_of.is_within(index, inside) or self.graph.results >> index & 1:
                 refuse(observer, partial, f"`{node.name}` is used outside the match too")
                 return False
         return True

@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
-from collage_dsl.graph import Composite, Graph, Kind, OpSet, SubGraph, members, opset, spread
+from collage_dsl.graph import (
+    Compact,
+    Composite,
+    Graph,
+    Kind,
+    OpSet,
+    SubGraph,
+    compact,
+    expanded,
+    members,
+)
 from collage_dsl.graph.variants import Variants, common
 from collage_dsl.rules.bound import STEPS, Bound, BoundReachedError
 from collage_dsl.rules.primitive import Primitive, has_side_branches
@@ -15,18 +25,29 @@ from collage_dsl.rules.primitive import Primitive, has_side_branches
 
 @dataclass(eq=False)
 class _Part:
-    """A sub-graph, and the facts about it that joining needs."""
+    """A sub-graph, and the facts that joining needs. Sets are compact, because there are many."""
 
     graph: Graph = field(repr=False)
     sub_graph: SubGraph
-    inside: OpSet
     kind: Kind
-    exits: OpSet
-    inputs: OpSet
-    """The calls, tuples and projections that flow into it."""
-    outputs: OpSet
-    composites: OpSet
+    _exits: Compact
+    _inputs: Compact
+    _outputs: Compact
+    composites: frozenset[int]
     """The numbers of its composites."""
+
+    @property
+    def exits(self) -> OpSet:
+        return expanded(self._exits)
+
+    @property
+    def inputs(self) -> OpSet:
+        """The calls, tuples and projections that flow into it."""
+        return expanded(self._inputs)
+
+    @property
+    def outputs(self) -> OpSet:
+        return expanded(self._outputs)
 
     @cached_property
     def has_side_branches(self) -> bool:
@@ -82,7 +103,7 @@ class _Closure:
         """For the kinds of an upstream and a downstream, the primitives that may join them."""
         self.max_depth = max_depth
         self.max_nodes = max_nodes
-        self.tried: set[tuple[tuple[int, OpSet], OpSet, OpSet, Variants]] = set()
+        self.tried: set[tuple[Compact, Compact, frozenset[int], Variants]] = set()
         self.numbers: dict[Composite, int] = {}
         self.queue: deque[_Part] = deque()
         self.by_exit: defaultdict[int, list[_Part]] = defaultdict(list)
@@ -131,7 +152,7 @@ class _Closure:
 
     def may_join(self, upstream: _Part, downstream: _Part) -> bool:
         """Whether the two are disjoint, and a primitive joins them."""
-        if upstream.inside & downstream.inside:
+        if upstream.sub_graph.overlaps(downstream.sub_graph):
             return False
         for primitive in self.joining[upstream.kind, downstream.kind]:
             if primitive.permits(self.graph, upstream, downstream):
@@ -140,11 +161,14 @@ class _Closure:
 
     def join(self, one: _Part, other: _Part) -> None:
         """Put the union of the two in the queue, if it is new and possible."""
-        inside = one.inside | other.inside
-        constants = one.sub_graph.constants | other.sub_graph.constants
-        variants = common(one.sub_graph.variants, other.sub_graph.variants)
-        if self.is_new(inside, constants, one.composites | other.composites, variants):
-            outputs = (one.outputs | other.outputs) & ~inside
+        above, below = one.sub_graph, other.sub_graph
+        inside = above.inside | below.inside
+        constants = above.constants | below.constants
+        composites = one.composites | other.composites
+        variants = common(above.variants, below.variants)
+        if self.is_new(inside, constants, composites, variants):
+            outputs = one.outputs | other.outputs
+            outputs ^= outputs & inside
             if self.is_possible(inside, outputs):
                 if self.unions_left == 0:
                     raise BoundReachedError
@@ -152,7 +176,7 @@ class _Closure:
                 self.queue.append(_union(self.graph, one, other, outputs))
 
     def is_new(
-        self, inside: OpSet, constants: OpSet, composites: OpSet, variants: Variants
+        self, inside: OpSet, constants: OpSet, composites: frozenset[int], variants: Variants
     ) -> bool:
         """
         Whether this has a variant and has not been tried before. What was not possible stays
@@ -160,7 +184,7 @@ class _Closure:
         """
         if variants is not None and not variants:
             return False
-        key = spread(inside), constants, composites, variants
+        key = compact(inside), compact(constants), composites, variants
         if key in self.tried:
             return False
         self.tried.add(key)
@@ -171,17 +195,16 @@ class _Closure:
         return _Part(
             graph,
             sub_graph,
-            inside,
             graph.kind(inside),
-            graph.exit(inside),
-            graph.input(inside) & graph.computed,
-            graph.output(inside),
-            opset(numbers.setdefault(each, len(numbers)) for each in sub_graph.composites),
+            compact(graph.exit(inside)),
+            compact(graph.input(inside) & graph.computed),
+            compact(graph.output(inside)),
+            frozenset(numbers.setdefault(each, len(numbers)) for each in sub_graph.composites),
         )
 
     def is_possible(self, inside: OpSet, outputs: OpSet) -> bool:
         """The same as the function `is_possible`, with the known `outputs` of `inside`."""
-        comes_back = any(self.graph.downstream_of[i] & inside for i in members(outputs))
+        comes_back = any(self.graph.downstream_of.meets(i, inside) for i in members(outputs))
         return not comes_back and _is_small(self.graph, inside, self.max_depth, self.max_nodes)
 
 
@@ -197,14 +220,15 @@ def _union(graph: Graph, one: _Part, other: _Part, outputs: OpSet) -> _Part:
     union = one.sub_graph | other.sub_graph
     inside = union.inside
     exits = (one.exits | other.exits) & inside
-    for index in members(exits & ~graph.results):
-        users = graph.users_of[index]
-        if users & inside == users:
+    for index in members(exits ^ exits & graph.results):
+        if graph.users_of.is_within(index, inside):
             exits ^= 1 << index
-    inputs = (one.inputs | other.inputs) & ~inside
+    inputs = one.inputs | other.inputs
+    inputs ^= inputs & inside
     composites = one.composites | other.composites
     kind = max(one.kind, other.kind)
-    return _Part(graph, union, inside, kind, exits, inputs, outputs, composites)
+    facts = compact(exits), compact(inputs), compact(outputs)
+    return _Part(graph, union, kind, *facts, composites)
 
 
 def is_possible(graph: Graph, inside: OpSet, max_depth: int | None, max_nodes: int | None) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from collage_dsl.graph import Graph, SubGraph
+from collage_dsl.graph import Graph, SubGraph, members
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,13 @@ class Limits:
     def refusal(self, graph: Graph, sub_graph: SubGraph) -> str:
         """Why `sub_graph` is not valid; empty if it is valid."""
         inside = sub_graph.inside
-        calls = (inside & graph.calls).bit_count()
-        if self.max_nodes is not None and calls > self.max_nodes:
-            return f"{calls} operators, max_nodes is {self.max_nodes}"
+        if self.max_nodes is not None:
+            calls = (inside & graph.calls).bit_count()
+            if calls > self.max_nodes:
+                return f"{calls} operators, max_nodes is {self.max_nodes}"
         exits = graph.exit(inside)
-        if self.max_exits is not None and exits.bit_count() > self.max_exits:
-            return f"{exits.bit_count()} exits, max_exits is {self.max_exits}"
+        if self.max_exits is not None and (count := len(members(exits))) > self.max_exits:
+            return f"{count} exits, max_exits is {self.max_exits}"
         if not self.taps and (taps := graph.taps(exits, inside)):
             return f"`{min(graph.names(taps))}` is used both inside and outside"
         if self.max_depth is not None and graph.is_deeper(inside, self.max_depth):

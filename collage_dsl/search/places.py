@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from collage_dsl.graph import Graph, OpSet, first, last, members, opset, spread, union_of
+from collage_dsl.graph import Graph, OpSet, compact, first, last, members, opset, union_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Places:
 
     def of(self, inside: OpSet) -> Place | None:
         """The place of a set of nodes; None if it has no call or is not convex."""
-        key = spread(inside)
+        key = compact(inside)
         if key not in self._known:
             covers = inside & self.graph.calls and self.graph.is_convex(inside)
             self._known[key] = self._place(inside) if covers else None

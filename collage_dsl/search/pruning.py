@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from collage_dsl.graph import CandidateKernel, OpSet, covered, members, spread
+from collage_dsl.graph import CandidateKernel, OpSet, compact, covered, members
 from collage_dsl.search.moves import Move
 from collage_dsl.search.problem import Problem
 
@@ -49,7 +49,7 @@ def undominated(
         if cost is None:
             continue
         rank = cost, -each.toolchain.priority
-        inside = spread(each.sub_graph.inside)
+        inside = compact(each.sub_graph.inside)
         if inside not in best or rank < best[inside][0]:
             best[inside] = rank, each
     return [each for _, each in best.values()]

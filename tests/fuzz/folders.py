@@ -9,7 +9,8 @@ from random import Random
 import numpy as np
 
 import collage_dsl as collage
-from collage_dsl.realization.signature import SIGNATURE, Signature, checksum_of
+from collage_dsl.realization.signature import Signature, checksum_of
+from collage_dsl.saved import SIGNATURE
 from tests.fuzz.protobuf import NUMBERS, damaged
 from tests.fuzz.tables import in_place_of
 from tests.models import small_convolution
