@@ -110,7 +110,8 @@ class _Groups:
         for other in sorted(self.users[number] | self.needs[number]):
             if self.plan.kernels[number].target != self.plan.kernels[other].target:
                 continue
-            if self.has_detour(number, other) or self.has_detour(other, number):
+            above, below = (number, other) if other in self.users[number] else (other, number)
+            if self.has_detour(above, below):
                 continue
             if whole := self.merged(number, other):
                 return other, whole
