@@ -14,19 +14,23 @@ from collage_dsl.backends.schedule.stages import extents
 PIXELS = 224  # the most in a strip, unless one row of the image has more
 DEPTH = 384  # the most products that are summed before the sums are stored
 VECTORS = 2
+FEW_REGISTERS = 16
+MOST_FILTERS = 6  # those of a tile with pixels in vectors
+TURNED = 24  # the time to transpose the sums of a tile of channels, in steps of the inner loop
 
 
 @dataclass(frozen=True, slots=True)
 class ImageBlocks:
     """
     `strips` of `rows` rows of the image, of which the last may have fewer, in tiles of `tile`
-    pixels.
+    pixels. If they are copied `by_tiles`, the pixels of a tile follow each other for all products.
     """
 
     rows: int
     strips: int
     tile: int
     filters: PackedFilters
+    by_tiles: bool
 
 
 def image_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks:
@@ -39,4 +43,32 @@ def image_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks:
     channels = even_part(form.channels, DEPTH // form.taps)
     panels = Panels(form.column.extent, channels * form.taps, machine.lanes, VECTORS)
     filters = PackedFilters(panels, form.channels // channels, prod(extents(form.groups)))
-    return ImageBlocks(rows, strips, tile, filters)
+    return ImageBlocks(rows, strips, tile, filters, machine.registers <= FEW_REGISTERS)
+
+
+def pixel_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks | None:
+    """
+    The blocks of a convolution with pixels in vectors. None if channels in vectors take less time.
+
+    The lanes of the last pixels of a strip may be empty, but no sums have to be transposed. None
+    for machines with many registers too, on which nothing of this has been measured.
+    """
+    if machine.registers > FEW_REGISTERS:
+        return None
+    columns = form.column.extent
+    height = tiles_of(columns, MOST_FILTERS, 1, waiting=False).height
+    tile = (machine.registers - 1) // (height + 1) * machine.lanes
+
+    def computed(rows: int) -> int:
+        """The pixels of strips of so many rows, also those that do not exist."""
+        return -(-form.height // rows) * -(-rows * form.width // tile) * tile
+
+    most = min(form.height, max(1, PIXELS // form.width))
+    rows = min(range(most, 0, -1), key=computed)
+    inner = form.channels * form.taps
+    if computed(rows) * inner > form.height * form.width * (inner + TURNED):
+        return None
+    channels = even_part(form.channels, DEPTH // form.taps)
+    panels = Panels(columns, channels * form.taps, 1, height)
+    filters = PackedFilters(panels, form.channels // channels, prod(extents(form.groups)))
+    return ImageBlocks(rows, -(-form.height // rows), tile, filters, by_tiles=True)

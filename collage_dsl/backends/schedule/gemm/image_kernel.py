@@ -31,6 +31,7 @@ from collage_dsl.backends.schedule.loops import (
     sequence,
     split_index,
     store,
+    unrolled,
     vectorised,
 )
 from collage_dsl.backends.schedule.packing import Packed, Source, Window, source_of
@@ -184,16 +185,41 @@ class ImageKernel:
             at[self.x.dimension] = x
             if self.y:
                 at[self.y.dimension] = y
-            return store(buffers.pixels, source.value(at), channel * self.pitch + pixel)
+            return store(buffers.pixels, source.value(at), self._at(channel, pixel))
 
         def channels(count: int) -> Stmt:
             return parallel(
                 self.image.channels,
                 cores,
-                lambda c: vectorised(count, self.lanes, lambda pixel: copy(c, pixel)),
+                lambda c: self._each_pixel(count, lambda pixel: copy(c, pixel)),
             )
 
         return self._for_pixels(place.strip, channels)
+
+    def _each_pixel(self, count: int, body: Callable[[Expr], Stmt]) -> Stmt:
+        """`body` for each of the pixels: in vectors, if these follow each other in `_at` too."""
+        tile = self.blocks.tile
+        if not self._by_tiles or tile % self.lanes == 0:
+            return vectorised(count, self.lanes, body)
+        full, rest = divmod(count, tile)
+
+        def pixels(first: Expr, number: int) -> Stmt:
+            return unrolled(number, lambda pixel: body(first + pixel))
+
+        parts = [loop(full, lambda t: pixels(t * tile, tile), name="tile")] if full else []
+        return sequence([*parts, pixels(integer(full * tile), rest)] if rest else parts)
+
+    @property
+    def _by_tiles(self) -> bool:
+        return self.blocks.by_tiles and self._in_order
+
+    def _at(self, inner: Expr, pixel: Expr) -> Expr:
+        """Where the copied pixels have one of a strip, for an inner index."""
+        if not self._by_tiles:
+            return inner * self.pitch + pixel
+        width = self.blocks.tile
+        tile, place = split_index(pixel, (self.tiles, width))
+        return (tile * self.inner + inner) * width + place
 
     def _fill(self, place: Place, image: Buffer, part: Expr) -> Stmt:
         """Copy the channels of a part with their padding."""
@@ -258,15 +284,14 @@ class ImageKernel:
         self, place: Place, buffers: Buffers, part: Expr, panel: Panel, tile: Expr
     ) -> Stmt:
         """Sum one tile in registers over the channels of a part."""
-        filters, resumed = self.blocks.filters, self._resumed
+        resumed = self._resumed
         first = tile * self.blocks.tile
-        weights = filters.first(place.group, part)
 
         def pixel(i: Expr, inner: Expr) -> Expr:
-            return load(buffers.pixels, inner * self.pitch + first + i)
+            return load(buffers.pixels, self._at(inner, first) + i)
 
         def weight(inner: Expr, column: Expr) -> Expr:
-            return load(self.packed, weights + self.panels.place(panel, inner, column))
+            return load(self.packed, self._weight(place, part, panel, inner, column))
 
         def sums(i: Expr, column: Expr) -> Expr:
             return self._sum(panel, first + i, column)
@@ -278,13 +303,24 @@ class ImageKernel:
             return store(buffers.sums, value, sums(i, column))
 
         def ahead(inner: Expr) -> list[Stmt]:
-            after = weights + self.panels.place(panel, integer(self.inner), integer(0))
-            size, step = self.inner * panel.width, tile * self.inner + inner
-            steps = self.tiles * self.inner
-            return prefetched_share(self.packed, after, size, step, steps, self.lanes)
+            return self._fetched(place, part, panel, tile, inner)
 
         registers = SumTile(self.blocks.tile, panel.width, self.lanes)
         return registers.multiplied(self.inner, pixel, weight, begin, out, ahead)
+
+    def _weight(self, place: Place, part: Expr, panel: Panel, inner: Expr, column: Expr) -> Expr:
+        """Where the packed weights have a column of a panel."""
+        first = self.blocks.filters.first(place.group, part)
+        return first + self.panels.place(panel, inner, column)
+
+    def _fetched(
+        self, place: Place, part: Expr, panel: Panel, tile: Expr, inner: Expr
+    ) -> list[Stmt]:
+        """Fetch weights of the next panel into the cache, a few in each step of a tile."""
+        after = self._weight(place, part, panel, integer(self.inner), integer(0))
+        size, step = self.inner * panel.width, tile * self.inner + inner
+        steps = self.tiles * self.inner
+        return prefetched_share(self.packed, after, size, step, steps, self.lanes)
 
     def _sum(self, panel: Panel, row: Expr, column: Expr) -> Expr:
         """Where the sum of a pixel and a column of a panel is kept."""

@@ -22,11 +22,12 @@ from collage_dsl.backends.schedule.context import Context
 from collage_dsl.backends.schedule.expressions import Buffer, integer
 from collage_dsl.backends.schedule.gemm.blocks import blocks_of
 from collage_dsl.backends.schedule.gemm.form import Product
-from collage_dsl.backends.schedule.gemm.image import filter_packing
-from collage_dsl.backends.schedule.gemm.image_blocks import image_blocks
+from collage_dsl.backends.schedule.gemm.image import ImageProduct, filter_packing
+from collage_dsl.backends.schedule.gemm.image_blocks import image_blocks, pixel_blocks
 from collage_dsl.backends.schedule.gemm.image_kernel import ImageKernel
 from collage_dsl.backends.schedule.gemm.kernel import GemmKernel
 from collage_dsl.backends.schedule.gemm.panels import packing
+from collage_dsl.backends.schedule.gemm.pixel_kernel import PixelKernel
 from collage_dsl.backends.schedule.gemm.products import Packable, packable
 from collage_dsl.backends.schedule.groups import Group
 from collage_dsl.backends.schedule.loops import Stmt
@@ -72,11 +73,17 @@ def _method(form: Packable, machine: Machine) -> Method:
         return _of_bytes(form, machine)
     if isinstance(form, ByteImage):
         return _of_byte_image(form)
-    blocks = image_blocks(form, machine)
+    return _of_image(form, machine)
+
+
+def _of_image(form: ImageProduct, machine: Machine) -> Method:
+    by_pixels = pixel_blocks(form, machine)
+    kernel = PixelKernel if by_pixels else ImageKernel
+    blocks = by_pixels or image_blocks(form, machine)
     packed = _packed(form.weights, blocks.filters.size)
 
     def loops(group: Group, context: Context) -> Stmt:
-        return ImageKernel(form, blocks, packed, group, context).statement()
+        return kernel(form, blocks, packed, group, context).statement()
 
     return Method(packed, filter_packing(form, blocks.filters, packed), loops)
 
