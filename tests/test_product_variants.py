@@ -15,7 +15,9 @@ from collage_dsl import parse_graph
 from collage_dsl.backends.products import unsuitable_for_gemm, unsuitable_for_gemv
 from collage_dsl.backends.schedule import schedule_variant
 from collage_dsl.backends.schedule.scheduled import VariantError
+from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import unpromising
+from collage_dsl.graph import Toolchain
 from tests.cases import covering
 from tests.test_schedule import Array, Shapes, built, fused, native
 
@@ -101,20 +103,25 @@ def test_all_matrices_of_a_batch_are_multiplied_with_the_same_weights(cores: int
     check([(2, 3, 20, 32), (32, 33)], lambda emit, x, w: R.matmul(x, w), lambda x, w: x @ w, cores)
 
 
-IMAGES = [((1, 64, 28, 28), 40, 1), ((1, 300, 7, 7), 70, 1), ((2, 24, 15, 15), 33, 2),
+IMAGES = [((1, 64, 28, 28), 40, 1), ((1, 521, 13, 13), 33, 1), ((2, 20, 27, 27), 8, 1),
+          ((1, 770, 29, 16), 7, 1), ((1, 30, 3, 250), 14, 1), ((1, 9, 48, 48), 2, 1),
+          ((1, 300, 7, 7), 70, 1), ((2, 24, 15, 15), 33, 2),
           ((3, 40, 7, 7), 32, 1), ((1, 512, 1, 1), 100, 1), ((1, 8, 40, 40), 5, 1),
           ((2, 16, 9, 11), 48, 1), ((1, 2304, 3, 3), 40, 1), ((1, 521, 5, 5), 33, 1)]  # fmt: skip
 
 
-@pytest.mark.parametrize(("image", "channels", "strides", "cores"), covering(IMAGES, [1, 2]))
+@pytest.mark.parametrize(
+    ("image", "channels", "strides", "processor", "cores"), covering(IMAGES, RUNNING, [1, 2])
+)
 def test_a_convolution_of_one_tap_is_a_matrix_product(
-    image: tuple[int, ...], channels: int, strides: int, cores: int
+    image: tuple[int, ...], channels: int, strides: int, processor: str | None, cores: int
 ) -> None:
     check(
         [image, (channels, image[1], 1, 1)],
         lambda emit, x, w: R.nn.conv2d(x, w, strides=strides),
         lambda x, w: pointwise(x, w, strides),
         cores,
+        processor,
     )
 
 
@@ -408,6 +415,17 @@ def test_gemm_is_measured_where_it_may_be_the_fastest(image: str, weight: str, c
     graph = parse_graph(f"x: f32[{image}]; w = const f32[{weight}]; {call} return y;")
     assert unsuitable_for_gemm(graph) is None
     assert (unpromising("gemm", graph) is None) == MEASURED[image, weight, call]
+
+
+@pytest.mark.parametrize(("processor", "measured"), [("haswell", True), ("znver4", False)])
+def test_gemm_is_measured_for_large_images_on_processors_with_few_registers(
+    processor: str, measured: bool
+) -> None:
+    graph = parse_graph(
+        "x: f32[1,64,56,56]; w = const f32[64,64,1,1]; y = nn.conv2d(x, w); return y;"
+    )
+    toolchain = Toolchain("native", options={"mcpu": processor})
+    assert (Tvm().unpromising("gemm", graph, toolchain) is None) == measured
 
 
 @pytest.mark.parametrize("image", [(40, 24), (1, 24, 6, 6)])

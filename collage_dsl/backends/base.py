@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Any
 
-from collage_dsl.graph import Graph, Option
+from collage_dsl.graph import Graph, Option, Toolchain
 
 
 class Placement(Enum):
@@ -79,10 +79,11 @@ class Backend(ABC):
         """
         return None
 
-    def unpromising(self, variant: str, graph: Graph) -> str | None:
+    def unpromising(self, variant: str, graph: Graph, toolchain: Toolchain) -> str | None:
         """
-        Why `variant` is not worth measuring for `graph`, since another is known to be faster; None
-        if it is. A variant that a target names is measured all the same.
+        Why `variant` is not worth measuring for `graph`, since another is known to be faster on the
+        processor of `toolchain`; None if it is. A variant that a target names is measured all the
+        same.
         """
         return None
 

@@ -11,12 +11,14 @@ import tvm
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import NATIVE
+from collage_dsl.backends.tvm_target import kernel_target
 from collage_dsl.backends.variants import VARIANTS, unpromising, unsuitable
 from collage_dsl.graph import (
     Form,
     Graph,
     Node,
     TensorType,
+    Toolchain,
     TupleType,
     Type,
 )
@@ -47,13 +49,21 @@ class Tvm(Backend):
     def unsuitable(self, variant: str, graph: Graph, weights: Collection[int]) -> str | None:
         return unsuitable(variant, graph, weights)
 
-    def unpromising(self, variant: str, graph: Graph) -> str | None:
-        return unpromising(variant, graph)
+    def unpromising(self, variant: str, graph: Graph, toolchain: Toolchain) -> str | None:
+        few_registers = variant == "gemm" and _has_few_registers(toolchain.by())
+        return unpromising(variant, graph, few_registers=few_registers)
 
     def schedule_variant(self, function: Any, target: Any, variant: str) -> Any:
         from collage_dsl.backends.schedule import schedule_variant
 
         return schedule_variant(function, variant, target=target)
+
+
+@cache
+def _has_few_registers(toolchain: Toolchain) -> bool:
+    from collage_dsl.backends.schedule.machine import machine_of
+
+    return machine_of(kernel_target(toolchain)).has_few_registers
 
 
 _SORTED = frozenset(("float16", "float32", "float64", "int32", "int64"))

@@ -29,10 +29,12 @@ def unsuitable(variant: str, graph: Graph, weights: Collection[int]) -> str | No
     return reason
 
 
-def unpromising(variant: str, graph: Graph) -> str | None:
+def unpromising(variant: str, graph: Graph, *, few_registers: bool = False) -> str | None:
     """
     Why `variant` is not worth measuring for `graph`, which it can compute; None if it is. The
     limits are those of `benchmarks/native_kernels.py`, with a wide margin.
+
+    On processors with `few_registers`, `gemm` is faster than `direct` for images of any size.
     """
     if variant == "gemm" and products.has_byte_products(graph):
         return None
@@ -43,6 +45,8 @@ def unpromising(variant: str, graph: Graph) -> str | None:
         return "gemm multiplies more often than Winograd's algorithm, which is faster"
     if variant == "gemm" and depthwise.unsuitable(graph) is None:
         return "gemm is for products alone, depthwise is faster for these convolutions"
+    if variant == "gemm" and few_registers:
+        return None
     pixels = max((_pixels(node) for node in graph.nodes if node.op in CONVOLUTIONS), default=0)
     most = MOST_PIXELS.get(variant)
     if most is None or pixels <= most or (variant == "winograd2" and _is_coarse(graph)):

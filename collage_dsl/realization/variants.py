@@ -69,7 +69,7 @@ def _unsuitable(
     weights = {parameter for parameter, node in given if graph.constants >> node & 1}
     reason = backend.unsuitable(variant, view.graph, weights)
     if reason is None and not candidate.toolchain.variants:
-        return backend.unpromising(variant, view.graph)
+        return backend.unpromising(variant, view.graph, candidate.toolchain)
     return reason
 
 

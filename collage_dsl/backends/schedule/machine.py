@@ -22,6 +22,11 @@ class Machine:
     cores: int
     dots: str = ""
 
+    @property
+    def has_few_registers(self) -> bool:
+        """Whether a tile of two vectors has the sums of 6 rows at most, and not of 14."""
+        return self.registers <= 16
+
 
 def machine_of(target: tvm.target.Target) -> Machine:
     """

@@ -14,7 +14,6 @@ from collage_dsl.backends.schedule.stages import extents
 PIXELS = 224  # the most in a strip, unless one row of the image has more
 DEPTH = 384  # the most products that are summed before the sums are stored
 VECTORS = 2
-FEW_REGISTERS = 16
 MOST_FILTERS = 6  # those of a tile with pixels in vectors
 TURNED = 24  # the time to transpose the sums of a tile of channels, in steps of the inner loop
 
@@ -43,7 +42,7 @@ def image_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks:
     channels = even_part(form.channels, DEPTH // form.taps)
     panels = Panels(form.column.extent, channels * form.taps, machine.lanes, VECTORS)
     filters = PackedFilters(panels, form.channels // channels, prod(extents(form.groups)))
-    return ImageBlocks(rows, strips, tile, filters, machine.registers <= FEW_REGISTERS)
+    return ImageBlocks(rows, strips, tile, filters, machine.has_few_registers)
 
 
 def pixel_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks | None:
@@ -53,7 +52,7 @@ def pixel_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks | None:
     The lanes of the last pixels of a strip may be empty, but no sums have to be transposed. None
     for machines with many registers too, on which nothing of this has been measured.
     """
-    if machine.registers > FEW_REGISTERS:
+    if not machine.has_few_registers:
         return None
     columns = form.column.extent
     height = tiles_of(columns, MOST_FILTERS, 1, waiting=False).height
