@@ -98,10 +98,15 @@ VALUES: dict[str, tuple[str, ...]] = {
     "com.microsoft.GatedDeltaNet update_rule": words("linear gated delta gated_delta"),
     "com.microsoft.GatedRMSNorm activation": words("silu swish sigmoid"),
     "com.microsoft.GemmFloat8 activation": words("RELU GELU NONE"),
+    "com.microsoft.GridSample mode": words("bilinear nearest bicubic"),
     "com.microsoft.GroupQueryAttention k_quant_type": words("NONE PER_TENSOR PER_CHANNEL"),
     "com.microsoft.GroupQueryAttention v_quant_type": words("NONE PER_TENSOR PER_CHANNEL"),
     "com.microsoft.LinearAttention update_rule": words("linear gated delta gated_delta"),
+    "com.microsoft.MoE activation_type": words("relu gelu silu swiglu identity"),
     "com.microsoft.NhwcFusedConv activation": FUSED_WITH_CONV,
+    "com.microsoft.QMoE activation_type": words("relu gelu silu swiglu identity"),
+    "com.microsoft.QMoE quant_type": words("int fp4 nvfp4 fp8 wfp4afp8"),
+    "com.microsoft.VarlenCausalConvWithState activation": words("silu swish none"),
 }
 """
 The possible values of string attributes, by attribute, or by operator and attribute, in all

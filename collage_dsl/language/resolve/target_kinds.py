@@ -1,5 +1,7 @@
 """Check the kind and the options of a target against those of TVM."""
 
+import re
+
 from collage_dsl.graph import Option
 from collage_dsl.graph.operators import TVM_VERSION
 from collage_dsl.graph.target_kinds import processors, target_kinds
@@ -75,11 +77,14 @@ def check_option(
         findings.warning("W0541", name.span, message, hint)
     elif prefix := _lacks_prefix(kind.text, name.text, value):
         message = f"TVM needs `{prefix}` before the number of `{name.text}`"
-        hint = write(f'"{prefix}{value}"')
+        number = _NUMBER.search(str(value))
+        hint = write(f'"{prefix}{number[0]}"') if number else ""
         findings.warning("W0541", span, message, hint)
     elif type_ != ("list" if isinstance(value, tuple) else type(value).__name__):
         hint = _of_type(type_, name.text, value)
         findings.warning("W0541", span, f"TVM needs {_TYPES[type_]} for `{name.text}`", hint)
+    elif type(value) is int and value < 1 and _is_count(name.text):
+        findings.warning("W0541", span, f"`{name.text}` is at least 1")
     elif kind.text == "llvm":
         _check_processor(name.text, value, span, findings)
 
@@ -101,10 +106,19 @@ def _check_processor(name: str, value: Option, span: Span, findings: Findings) -
 def _lacks_prefix(kind: str, name: str, value: Option) -> str:
     """The letters that TVM needs before a number, such as `sm_` in `sm_90`; empty if none lack."""
     prefix = _PREFIXES.get((kind, name), "")
-    return prefix if prefix and str(value).isdecimal() else ""
+    is_number = type(value) is int or isinstance(value, str)
+    return prefix if is_number and not str(value).startswith(prefix) else ""
 
 
 _PREFIXES = {("cuda", "arch"): "sm_", ("rocm", "mcpu"): "gfx"}
+
+_NUMBER = re.compile(r"[0-9]+[a-z]*$")
+"""The number at the end of an architecture, with the letter that may follow it: `90a`."""
+
+
+def _is_count(option: str) -> bool:
+    """Whether an option is a number of cores or threads, or the most that a device has of them."""
+    return option in ("num_cores", "thread_warp_size") or option.startswith("max_")
 
 
 def option_meant(kind: ast.Name, setting: str) -> str:

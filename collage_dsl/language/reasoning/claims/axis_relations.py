@@ -1,7 +1,7 @@
 """The dimensions along and beside the axes that attributes name, where ranks may be unknown."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial, reduce
 from itertools import pairwise
 from math import inf
@@ -49,6 +49,8 @@ def _reduced(called: Called, facts: Facts) -> None:
     keeps = facts.of(called.attribute("keepdims")).only()
     for result in called.results.values():
         multiply(facts, data, result)
+        if keeps:
+            facts.keep_or_one(data, result)
     if axes is None or keeps is None:
         return
     for result in called.results.values():
@@ -115,28 +117,43 @@ def _ones(facts: Facts, name: str, axes: Iterable[int]) -> None:
 def beside(facts: Facts, names: Sequence[str], axes: Sequence[int]) -> Iterator[int]:
     """
     The axes that are none of `axes`, of values of the same rank. If the rank is not known, these
-    are axes that anything was asked of, counted from the end from which all `axes` are counted.
+    are axes that anything was asked of.
     """
     rank = facts.of(Rank(names[0])).only()
     if isinstance(rank, int):
         gone = {axis % rank for axis in axes if rank}
         yield from (at for at in range(rank) if at not in gone)
-    elif end := _end(axes):
-        yield from (at for at in facts.asked_axes(names) if end(at) and at not in axes)
+    else:
+        yield from (at for at in facts.asked_axes(names) if _is_beside(facts, names[0], at, axes))
+
+
+def _is_beside(facts: Facts, name: str, at: int, axes: Sequence[int]) -> bool:
+    """
+    Whether an axis is none of `axes`, whatever the rank of `name` is. Those counted from the other
+    end are surely on the other side of it if the rank is high enough.
+    """
+    least, _ = facts.of(Rank(name)).bounds()
+    same, others = _of_end(axes, at), _of_end(axes, -1 - at)
+    return at not in same and all(
+        at < least + other if at >= 0 else other < least + at for other in others
+    )
+
+
+def _of_end(axes: Sequence[int], at: int) -> list[int]:
+    """Those of `axes` that are counted from the same end as `at`."""
+    return [axis for axis in axes if (axis >= 0) == (at >= 0)]
 
 
 def _without(facts: Facts, whole: str, rest: str, axes: Sequence[int]) -> None:
     """`rest` has the dimensions of `whole` without those along `axes`."""
     rank = facts.of(Rank(whole)).only()
     if isinstance(rank, int):
-        left = list(beside(facts, (whole,), axes))
-        pairs = list(enumerate(left))
-    elif end := _end(axes):
-        asked = [at for at in facts.asked_axes((whole,)) if end(at) and at not in axes]
-        asked += [_moved(at, axes) for at in facts.asked_axes((rest,)) if end(at)]
-        pairs = [(_moved_back(at, axes), at) for at in asked]
+        pairs = list(enumerate(beside(facts, (whole,), axes)))
     else:
-        return
+        asked = facts.asked_axes((whole,))
+        asked += [_moved(at, _of_end(axes, at)) for at in facts.asked_axes((rest,))]
+        left = [at for at in asked if _is_beside(facts, whole, at, axes)]
+        pairs = [(_moved_back(at, _of_end(axes, at)), at) for at in left]
     for at, axis in pairs:
         facts.equal(DimAt(rest, at), DimAt(whole, axis))
 
@@ -154,15 +171,6 @@ def _moved_back(at: int, axes: Sequence[int]) -> int:
     if at >= 0:
         return at - sum(axis < at for axis in set(axes))
     return at + sum(axis > at for axis in set(axes))
-
-
-def _end(axes: Iterable[int]) -> Callable[[int], bool] | None:
-    """Whether an axis is counted from the same end as all `axes`; None if they differ in this."""
-    if all(axis >= 0 for axis in axes):
-        return lambda at: at >= 0
-    if all(axis < 0 for axis in axes):
-        return lambda at: at < 0
-    return None
 
 
 def _beside_axis(called: Called, facts: Facts, name: str = "axis") -> None:

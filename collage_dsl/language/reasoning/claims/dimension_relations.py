@@ -134,11 +134,12 @@ def _axes_of(facts: Facts, name: str) -> int:
 def _broadcast(called: Called, facts: Facts) -> None:
     """
     From the last dimension on; if all have the same rank, also from the first one on. Beside
-    scalars, an operand keeps its shape.
+    scalars and parts, an operand keeps its shape.
     """
     shaped = [name for name in called.operands if facts.of(Rank(name)).only() != 0]
-    if len({facts.representative(name) for name in shaped}) <= 1:
-        facts.same_shape((shaped or called.operands)[0], called.result)
+    wholes = [name for name in shaped if not facts.is_part(name, shaped)]
+    if len({facts.representative(name) for name in wholes}) <= 1:
+        facts.same_shape((wholes or called.operands)[0], called.result)
         return
     for name in called.operands:
         multiply(facts, called.result, name)

@@ -139,28 +139,33 @@ def _slid(called: Called, facts: Facts) -> None:
         _slid_by_one(called, facts, letters, windows)
     if padding is None or len(padding) != 2 * count or len(windows) != count:
         return
+    if not _rounds_down(called, facts):
+        return
     strides, dilation = (asked_list(called, facts, name) for name in ("strides", "dilation"))
     for at, letter in enumerate(letters):
         data = _along(called, facts, called.operands[0], letter)
         result = _of_result(called, facts, letter)
         window = windows[at]
-        if data is None or window is None:
+        if data is None:
             continue
+        padded = padding[at] + padding[at + count]
+        if (weight := _weight_along(called, facts, letter)) and window is None:
+            facts.differ(Difference(facts.first(weight), "<=", facts.first(data), padded))
         spread = dilation[at] if dilation is not None and len(dilation) == count else 1
-        more = padding[at] + padding[at + count] - spread * (window - 1) - 1
+        more = padded - spread * ((window or 1) - 1) - 1
         size = facts.of(data).only()
         left = size + more if isinstance(size, int) else None
-        if not _rounds_down(called, facts):
-            continue
         facts.possible &= left is None or left >= 0
         if result is None or not facts.possible:
             continue
         facts.differ(Difference(facts.first(result), "<=", facts.first(data), more + 1))
-        stride = strides[at] if strides is not None and len(strides) == count else None
+        stride = strides[at] if strides is not None and len(strides) == count else 1
         if left is not None:
-            is_exact = stride is not None and dilation is not None
-            places = left // (stride or 1) + 1
+            is_exact = None not in (window, strides, dilation)
+            places = left // stride + 1
             facts.narrow(result, between(places if is_exact else 1, places))
+        elif stride > 1 and facts.first(result) == facts.first(data):
+            facts.narrow(data, between(-inf, (more + stride) // (stride - 1)))
 
 
 def _slid_by_one(called: Called, facts: Facts, letters: str, windows: Sequence[int | None]) -> None:
@@ -190,10 +195,10 @@ def _rounds_down(called: Called, facts: Facts) -> bool:
 def _windows(called: Called, facts: Facts, letters: str) -> list[int | None]:
     """The size of the window along each letter; None where it is not known."""
     if called.call.ops[0] in _POOLS:
-        return [*(asked_list(called, facts, "pool_size") or ())]
+        return [*(asked_list(called, facts, "pool_size") or [None] * len(letters))]
     found: list[int | None] = []
     for letter in letters:
-        along = _along(called, facts, called.operands[1], letter)
+        along = _weight_along(called, facts, letter)
         size = None if along is None else facts.of(along).only()
         found.append(size if isinstance(size, int) else None)
     return found
@@ -209,6 +214,11 @@ def _along(called: Called, facts: Facts, name: str, letter: str) -> DimAt | None
     """The dimension that a letter of a layout means; None if it is not known, or is in blocks."""
     layout = _known(facts, layouts_of(called)[name])
     return DimAt(name, layout.index(letter)) if letter in layout else None
+
+
+def _weight_along(called: Called, facts: Facts, letter: str) -> DimAt | None:
+    is_pool = called.call.ops[0] in _POOLS
+    return None if is_pool else _along(called, facts, called.operands[1], letter)
 
 
 def _of_result(called: Called, facts: Facts, letter: str) -> DimAt | None:

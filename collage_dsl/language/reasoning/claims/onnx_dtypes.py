@@ -12,7 +12,7 @@ from collage_dsl.language.reasoning.claims.relations import Relation
 from collage_dsl.language.reasoning.claims.required_calls import Called
 from collage_dsl.language.reasoning.values.domain import one_of
 from collage_dsl.language.reasoning.values.facts import Facts
-from collage_dsl.rules.condition import Dtype, Has, Value
+from collage_dsl.rules.condition import Attr, Dtype, Has, Value
 
 DTYPES_BY_CODE: Mapping[Value, str] = {
     **dict(enumerate(("f32", "u8", "i8", "u16", "i16", "i32", "i64"), 1)),
@@ -30,6 +30,9 @@ _BY_CODE = {
     **{f"com.microsoft.{op}": "dtype" for op in ("DequantizeBFP", "GemmFloat8")},
 }
 """The attribute that says the dtype of the result as a number."""
+
+_WITH_TEXTS: Mapping[str, tuple[int, ...]] = {"onnx.Cast": (8,)}
+"""The numbers of dtypes that tensors of models do not have, by the operators that may give them."""
 
 _BY_CODE_OR_FIRST = frozenset(
     {f"onnx.{op}" for op in ("Bernoulli", "EyeLike", "RandomNormalLike", "RandomUniformLike")}
@@ -190,10 +193,15 @@ def _gives_by_code(attribute: str, called: Called, facts: Facts) -> None:
     numbers = facts.of(code).allowed
     if numbers is not None and all(number in DTYPES_BY_CODE for number in numbers):
         facts.narrow(dtype, one_of(DTYPES_BY_CODE[number] for number in numbers))
-    if (only := facts.of(dtype).only()) is not None:
-        facts.narrow(
-            code, one_of(number for number, each in DTYPES_BY_CODE.items() if each == only)
-        )
+    others = _WITH_TEXTS.get(called.call.ops[0], ()) if facts.of(dtype).only() is None else ()
+    _narrow_code(facts, code, dtype, others)
+
+
+def _narrow_code(facts: Facts, code: Attr, dtype: Dtype, others: Iterable[int] = ()) -> None:
+    """Narrow the number of a dtype to those that `dtype` may be, and `others`."""
+    if (known := facts.of(dtype).allowed) is not None:
+        numbers = (number for number, each in DTYPES_BY_CODE.items() if each in known)
+        facts.narrow(code, one_of((*numbers, *others)))
 
 
 def _gives_by_code_or_that_of_first(called: Called, facts: Facts) -> None:
@@ -204,6 +212,7 @@ def _gives_by_code_or_that_of_first(called: Called, facts: Facts) -> None:
 
 
 def _gives_that_of_scale(called: Called, facts: Facts) -> None:
+    _narrow_code(facts, called.attribute("output_dtype"), Dtype(called.result), (0,))
     numbers = facts.of(called.attribute("output_dtype")).allowed
     if numbers == frozenset[Value]((0,)):
         facts.equal(Dtype(called.result), Dtype(called.operands[1]))
@@ -220,6 +229,7 @@ def _gives_that_of_zero_point(called: Called, facts: Facts) -> None:
 def _gives_without_zero_point(called: Called, facts: Facts) -> None:
     numbers: Iterable[Value] | None = (0,)
     if "output_dtype" in operators()[called.call.ops[0]].attrs:
+        _narrow_code(facts, called.attribute("output_dtype"), Dtype(called.result), (0,))
         numbers = facts.of(called.attribute("output_dtype")).allowed
     if len(called.operands) == 2 and numbers and {0, *DTYPES_BY_CODE}.issuperset(numbers):
         dtypes = one_of(DTYPES_BY_CODE.get(number, "u8") for number in numbers)

@@ -41,6 +41,7 @@ TAKES_IN_ONNX: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     **dict.fromkeys(("onnx.MatMul", "onnx.MatMulInteger"), ((1, inf),) * 2),
     **dict.fromkeys(_RECURRENT, ((3, 3),) * 3),
     "com.microsoft.BiasSplitGelu": ((3, 3), (1, 1)),
+    "onnx.Col2Im": ((3, 3), (1, 1), (1, 1)),
     **dict.fromkeys(("onnx.DepthToSpace", "onnx.SpaceToDepth"), ((4, 4),)),
 }
 """The least and the greatest rank of the first operands."""

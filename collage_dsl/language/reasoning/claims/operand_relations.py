@@ -10,6 +10,7 @@ from collage_dsl.language.reasoning.claims.list_values import asked_list
 from collage_dsl.language.reasoning.claims.rank_differences import differ
 from collage_dsl.language.reasoning.claims.relations import Relation, table
 from collage_dsl.language.reasoning.claims.required_calls import Called
+from collage_dsl.language.reasoning.values.differences import Difference
 from collage_dsl.language.reasoning.values.domain import Number, between, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.rules.condition import DimAt, Rank
@@ -52,6 +53,24 @@ def _scattered(called: Called, facts: Facts) -> None:
     rank, more = facts.of(Rank(data)).only(), facts.of(Rank(places)).only()
     if isinstance(rank, int) and isinstance(more, int):
         facts.narrow(Rank(given), one_of((rank + more - 1 - count,)))
+
+
+def _gathered(called: Called, facts: Facts) -> None:
+    """
+    The last dimension of the indices says how many dimensions of the data they name, beside the
+    batches, of which both have as many.
+    """
+    data, places = called.operands
+    attribute = called.attribute("batch_dims")
+    batches, _ = facts.of(attribute).bounds()
+    names, _ = facts.of(DimAt(places, -1)).bounds()
+    facts.narrow(Rank(places), between(batches + 1, inf))
+    facts.narrow(Rank(data), between(batches + max(names, 1), inf))
+    _, most = facts.of(Rank(data)).bounds()
+    facts.narrow(DimAt(places, -1), between(1, most - batches))
+    if attribute in facts.known and facts.possible:
+        for name in called.operands:
+            facts.differ(Difference(facts.first(attribute), "<", facts.first(Rank(name)), 0))
 
 
 def _lost(called: Called, facts: Facts) -> None:
@@ -141,6 +160,13 @@ operand_relations = table(
     (
         {"scatter_nd"},
         Relation("a row of the indices of {op} names dimensions of the data", again=_scattered),
+    ),
+    (
+        {"gather_nd", "onnx.GatherND"},
+        Relation(
+            "a row of the indices of {op} names dimensions of the data, after `batch_dims`",
+            again=_gathered,
+        ),
     ),
     (
         {"nn.nll_loss"},

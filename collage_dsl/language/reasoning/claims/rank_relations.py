@@ -151,6 +151,12 @@ def _listed_weights(called: Called, facts: Facts) -> None:
         facts.narrow(Rank(weight), one_of((1,)))
 
 
+def _listed_statistics(called: Called, facts: Facts) -> None:
+    for field, name in called.results.items():
+        if field > 0:
+            facts.narrow(Rank(name), one_of((1,)))
+
+
 def _weights_by_axis(called: Called, facts: Facts) -> None:
     for weight in called.operands[1:]:
         differ(facts, called.operands[0], weight, 0, inf)
@@ -290,6 +296,10 @@ def _again(says: str, apply: Apply, *, is_plain: bool = False) -> Relation:
 _table = table(
     (_SAME_RANK, Relation("{op} keeps the rank", once=same_rank, is_plain=True)),
     (_BY_CHANNEL, Relation("the weights of {op} have one dimension", once=_listed_weights)),
+    (
+        {"nn.batch_norm"},
+        Relation("the statistics of {op} have one dimension", once=_listed_statistics),
+    ),
     (
         {"nn.layer_norm", "nn.rms_norm"},
         _again("the weights of {op} have a dimension for each of `axes`", _weights_by_axis),

@@ -43,6 +43,17 @@ def _within_rank(called: Called, facts: Facts) -> None:
         facts.narrow(Rank(data), between(max(low + 1, -high), inf))
 
 
+def _each_axis_once(called: Called, facts: Facts) -> None:
+    """Two axes of a slice are not the same, also if one of them is counted from the end."""
+    data, axes, *_ = called.operands
+    named, rank = _items(facts, axes) or (), facts.of(Rank(data)).only()
+    if isinstance(rank, int):
+        named = tuple(axis % rank for axis in named if rank)
+    if len(set(named)) < len(named):
+        facts.possible = False
+        facts.mismatch = f"`{called.call.ops[0]}` cuts along each axis once"
+
+
 def _cut(called: Called, facts: Facts) -> None:
     """
     A slice is no longer than its bounds are apart, if both are counted from the same end. With
@@ -149,6 +160,7 @@ slice_relations = table(
             "{op} cuts dimensions of what it takes, with steps that are not 0", again=_within_rank
         ),
     ),
+    ({"strided_slice"}, Relation("{op} cuts along each axis once", again=_each_axis_once)),
     (
         {"strided_slice"},
         Relation("{op} keeps the other dimensions, and cuts no more than is asked", again=_cut),

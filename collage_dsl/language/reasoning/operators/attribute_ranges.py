@@ -24,20 +24,28 @@ _FLAG = one_of((0, 1))
 
 _COUNTS = frozenset(
     {"blocksize", "depth", "dilation", "dilations", "group", "groups", "hidden_size"}
-    | {"kernel_shape", "kv_num_heads", "num_groups", "num_heads", "output_size", "pool_size"}
-    | {"pooled_size", "q_num_heads", "repeats", "strides", "upscale_factor"}
+    | {"kernel_shape", "kv_num_heads", "num_groups", "num_heads", "num_workers", "offset_group"}
+    | {"output_size", "pool_size", "pooled_size", "q_num_heads", "repeats", "strides"}
+    | {"upscale_factor"}
 )
 
 _RANGES: Mapping[str, Values] = {
     **dict.fromkeys(_COUNTS, COUNT),
+    "accuracy_level": one_of(range(5)),
+    "batch_dims": NATURAL,
+    "bits": one_of((2, 4, 8)),
+    "expert_weight_bits": one_of((2, 4, 8)),
     "output_padding": NATURAL,
     "padding": WHOLE,
+    "qk_matmul_output_mode": one_of(range(4)),
     "sample_ratio": between(-1, inf, whole=True),
     "indices_or_sections": Values(excluded=frozenset({0})),
     "spatial_scale": replace(_FROM_ZERO, excluded=frozenset({0})),
     "epsilon": _FROM_ZERO,
     "momentum": _SHARE,
     "qk_norm_epsilon": _FROM_ZERO,
+    "softcap": _FROM_ZERO,
+    "softmax_precision": one_of((1, 10, 11, 16)),
     "rate": _SHARE,
     "ratio": _SHARE,
 }
@@ -49,20 +57,36 @@ as a negative `epsilon`, but no model has them.
 _BLOCKS = one_of(2**power for power in range(4, 31))
 
 _OF_OPERATORS: Mapping[tuple[str, str], Values] = {
+    ("ai.onnx.ml.TreeEnsemble", "aggregate_function"): one_of(range(4)),
+    ("ai.onnx.ml.TreeEnsemble", "post_transform"): one_of(range(5)),
+    ("com.microsoft.GroupNorm", "activation"): _FLAG,
     ("com.microsoft.MatMulBnb4", "block_size"): _BLOCKS,
+    ("com.microsoft.MatMulBnb4", "quant_type"): _FLAG,
     ("com.microsoft.MatMulNBits", "block_size"): _BLOCKS,
+    ("com.microsoft.SkipGroupNorm", "activation"): _FLAG,
+    ("com.microsoft.SparseAttention", "sparse_block_size"): one_of((16, 32, 64, 128)),
     ("onnx.DequantizeLinear", "block_size"): NATURAL,
+    ("onnx.GlobalLpPool", "p"): COUNT,
+    ("onnx.LRN", "size"): COUNT,
+    ("onnx.LpNormalization", "p"): one_of((1, 2)),
+    ("onnx.LpPool", "p"): COUNT,
+    ("onnx.Multinomial", "sample_size"): COUNT,
     ("onnx.QuantizeLinear", "block_size"): NATURAL,
 }
 """By operator and attribute, where other operators have an attribute of the same name."""
 
 _FLAGS = frozenset(
-    {"align_corners", "allowzero", "ceil_mode", "center_point_box", "count_include_pad"}
-    | {"detect_negative", "detect_positive", "do_rotary", "exclusive", "fmod", "input_forget"}
-    | {"interleaved", "inverse", "is_causal", "is_packed_batching", "keepdims", "largest"}
-    | {"layout", "linear_before_reset", "noop_with_empty_axes", "onesided", "output_sequence"}
-    | {"periodic", "reverse", "saturate", "select_last_index", "sorted", "storage_order"}
-    | {"transA", "transB", "transBatchA", "transBatchB", "unidirectional", "upper"}
+    {"align_corners", "allowzero", "antialias", "auxiliary_kv_shared", "causal", "ceil_mode"}
+    | {"center_point_box", "channels_last", "count_include_pad", "detect_negative"}
+    | {"detect_positive", "do_rotary", "early_stopping", "exclude_outside", "exclusive", "fmod"}
+    | {"input_forget", "interleaved", "inverse", "is_bidirectional", "is_case_sensitive"}
+    | {"is_causal", "is_inner_broadcast", "is_packed_batching", "isinf_only", "isnan_only"}
+    | {"keepdims", "largest", "layout", "linear_before_reset", "multi_class", "new_axis"}
+    | {"noop_with_empty_axes", "normalize_routing_weights", "one_class", "onesided"}
+    | {"output_sequence", "past_present_share_buffer", "periodic", "positive", "qk_l2_norm"}
+    | {"reset_on_eos", "reverse", "rotary_interleaved", "saturate", "select_last_index"}
+    | {"sliding_window_cache", "sorted", "storage_order", "training_mode", "transA", "transB"}
+    | {"transBatchA", "transBatchB", "unidirectional", "upper", "use_sparse_mixer", "zeros"}
 )
 """Attributes of ONNX that are numbers, of which 0 stands for no and 1 for yes."""
 
@@ -91,6 +115,8 @@ def _of_operator(operator: Operator) -> dict[str, Values]:
             found[name] = _BY_TYPE[type_]
         elif name == "function":
             found[name] = _NAME
+        elif name in operator.values and "layout" not in name:  # a layout may be in blocks
+            found[name] = one_of(operator.values[name])
     return found
 
 

@@ -80,6 +80,8 @@ class Facts:
     known: set[Term] = field(default_factory=set)
     differences: Differences = field(default_factory=Differences)
     """How numbers compare, and with what they are compared."""
+    wholes: dict[str, str] = field(default_factory=dict)
+    """By value, one with the same dimensions, but for some of which the value has 1."""
     sums: dict[Expression, Expression] = field(default_factory=dict)
     """Sums that terms equal."""
     possible: bool = True
@@ -104,6 +106,7 @@ class Facts:
         differences = self.differences.copy()
         return Facts(
             *(self.attributes, values, same, shapes, also_of, known, differences),
+            wholes=dict(self.wholes),
             sums=dict(self.sums),
             lists=self.lists,
             news=set(self.news),
@@ -189,6 +192,19 @@ class Facts:
                 first = self.first(term)
                 self.also_of[first] = self.subjects(first) | alike
         self.news |= alike
+
+    def keep_or_one(self, whole: str, part: str) -> None:
+        """Add that `part` has the dimensions of `whole`, but for some that are 1."""
+        name = self.representative(part)
+        if name not in self.wholes:
+            self.wholes[name] = whole
+            self.news |= self.subjects(Rank(name))
+
+    def is_part(self, name: str, others: Iterable[str]) -> bool:
+        """Whether a value is broadcast to the shape of one of `others`, as far as is known."""
+        part = self.representative(name)
+        whole = self.representative(self.wholes.get(part, part))
+        return whole != part and any(self.representative(other) == whole for other in others)
 
     def asked_axes(self, names: Iterable[str]) -> list[int]:
         """The axes of values of which anything was asked or is known, in order."""

@@ -6,6 +6,8 @@ from math import ceil, floor, inf
 from typing import assert_never
 
 from collage_dsl.graph.floats import rounded
+from collage_dsl.language.reasoning.values.comparing import TERMS
+from collage_dsl.language.reasoning.values.differences import Difference
 from collage_dsl.language.reasoning.values.domain import (
     Number,
     Values,
@@ -179,6 +181,23 @@ def _narrow_both(
             narrow(way, right, calculated("-", one, result))
         case "*" if (root := root_of(Calculate("*", left, right))) and one.bounds()[0] >= 0:
             narrow(way, root[0], roots(result, root[1]))
+        case "/" if min(one.bounds()[0], other.bounds()[0]) >= 0:
+            _narrow_quotient(way, left, right, result)
+        case "%" if min(one.bounds()[0], other.bounds()[0]) >= 0:
+            narrow(way, left, between(result.bounds()[0], inf))
+            narrow(way, right, between(result.bounds()[0] + 1, inf))
         case "*" if min(one.bounds()[0], other.bounds()[0]) >= 0:
             narrow(way, left, factors(result, *other.bounds()))
             narrow(way, right, factors(result, *one.bounds()))
+
+
+def _narrow_quotient(way: Facts, left: Expression, right: Expression, result: Values) -> None:
+    """Narrow two numbers from 0 on, given that `left / right` without remainder is in `result`."""
+    least, most = result.bounds()
+    (_, dividend), (divisor, greatest) = (values_of(way, each).bounds() for each in (left, right))
+    narrow(way, right, between(1, dividend / least if least > 0 else inf))
+    narrow(way, left, between(least * max(divisor, 1), inf))
+    if not is_infinite(most) and not is_infinite(greatest):
+        narrow(way, left, between(0, (floor(most) + 1) * greatest - 1))
+    if least > 0 and isinstance(left, TERMS) and isinstance(right, TERMS) and way.possible:
+        way.differ(Difference(way.first(left), ">=", way.first(right), 0))
