@@ -9,6 +9,8 @@ from typing import Any
 MOST_BYTES = 1 << 20
 """The longest text that is read, where nothing else is said."""
 
+_LOOP = "it is a link that leads to itself"
+
 
 def content_of(path: str | Path, most: int) -> bytes:
     """
@@ -26,7 +28,7 @@ def other_than_file(path: Path) -> str:
     if path.is_file():
         return ""
     if not path.exists():
-        return "it is a link that leads to itself" if _leads_to_itself(path) else ""
+        return _LOOP if _leads_to_itself(path) else ""
     if path.is_dir():
         return "it is a folder"
     return "it is a pipe" if path.is_fifo() else "it is a device or a socket, not a file"
@@ -51,6 +53,8 @@ def cause_of(error: Exception) -> str:
             return "there is no such file"
         case IsADirectoryError():
             return "it is a folder"
+        case OSError(errno=errno.ELOOP):
+            return _LOOP
         case OSError(errno=int(number), strerror=str(said)) if said == os.strerror(number):
             return said.lower()
         case OSError():

@@ -199,3 +199,28 @@ def test_a_file_that_cannot_be_read_is_not_counted(tmp_path: Path) -> None:
     done = collage("check", tmp_path / "none.collage")
 
     assert (done.code, done.out) == (2, "0 files checked, 1 file could not be checked\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("check", "loop"),
+        ("fmt", "loop"),
+        ("test", "loop"),
+        ("convert", "loop", "--to", "json"),
+        ("embed", "loop"),
+        ("why", "loop#p", "a.onnx", "--at", "y"),
+        ("candidates", "a.onnx", "-t", "loop"),
+    ],
+)
+def test_a_link_that_leads_to_itself_is_named_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.onnx").write_text("")
+    Path("loop").symlink_to("loop")
+
+    done = said(*command)
+
+    assert done.code == 2
+    assert "cannot read loop: it is a link that leads to itself" in done.err

@@ -75,7 +75,7 @@ def spec_file(file: str) -> Path:
             return Path(file)
         if shipped := shipped_spec(file):
             return shipped
-        if Path(file).exists():
-            raise UnknownTarget(f"cannot read {file}: {other_than_file(Path(file))}")
+        if found := other_than_file(Path(file)):
+            raise UnknownTarget(f"cannot read {file}: {found}")
     names = ", ".join(shipped_specs())
     raise UnknownTarget(f"there is no spec file {file}; the specs that ship are {names}")
