@@ -12,6 +12,14 @@ MOST_BYTES = 1 << 20
 _LOOP = "it is a link that leads to itself"
 
 
+def real_path(path: str | Path) -> Path:
+    """
+    The absolute path, with all links followed as far as they lead somewhere. `Path.resolve` raises
+    for a link that leads to itself.
+    """
+    return Path(os.path.realpath(path))
+
+
 def content_of(path: str | Path, most: int) -> bytes:
     """
     The first `most` bytes of the file at `path`. Raises OSError where it cannot be read, and for a

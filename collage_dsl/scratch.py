@@ -10,8 +10,9 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from os.path import realpath
 from pathlib import Path
+
+from collage_dsl.reading import real_path
 
 _PREFIX = ".collage-"
 _NAME = re.compile(re.escape(_PREFIX) + "[0-9a-f]{12}")
@@ -59,7 +60,7 @@ def replacement(path: Path) -> Iterator[Path]:
     if _is_written_directly(path):
         yield path
         return
-    path = Path(realpath(path))
+    path = real_path(path)
     with scratch_folder(path.parent) as scratch:
         new = scratch / path.name
         yield new
@@ -71,7 +72,7 @@ def replacement(path: Path) -> Iterator[Path]:
 def check_file(path: Path) -> None:
     """Raise OSError if `replacement` cannot write the file `path`. Nothing is left behind."""
     if not _is_written_directly(path):
-        with scratch_folder(Path(realpath(path)).parent), suppress(FileNotFoundError):
+        with scratch_folder(real_path(path).parent), suppress(FileNotFoundError):
             path.stat()  # fails for a link that leads to itself
 
 
@@ -80,7 +81,7 @@ def check_folder(folder: Path) -> Path:
     The folder, or else the nearest one above it that exists. Raises OSError if nothing can be
     written there. Nothing is left behind.
     """
-    folder = Path(realpath(folder))
+    folder = real_path(folder)
     existing = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
     with scratch_folder(existing):
         return existing

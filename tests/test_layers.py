@@ -17,7 +17,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "memory": set(),
     "offline": set(),
     "saved": set(),
-    "scratch": set(),
+    "scratch": {"reading"},
     "caches": set(),
     "reading": set(),
     "yaml_texts": set(),
@@ -68,7 +68,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         *{"measuring", "report", "targets", "diagnostics", "memory", "reading", "resources"},
         *{"argument_types", "saved", "scratch"},
     },
-    "lsp": {"language", "rules", "graph", "diagnostics", "source", "printable", "resources"},
+    "lsp": {
+        *{"language", "rules", "graph", "diagnostics", "source", "printable", "reading"},
+        *{"resources"},
+    },
     # `collage run` loads and times what `realization` built, with no engine in between.
     "cli": {
         *{"engine", "report", "language", "diagnostics", "source", "resources", "rules", "graph"},

@@ -2,7 +2,6 @@
 
 from difflib import unified_diff
 from enum import Enum
-from os.path import realpath
 from pathlib import Path
 
 from collage_dsl.cli.config import Configs
@@ -13,6 +12,7 @@ from collage_dsl.diagnostics import RuleError
 from collage_dsl.language import UnreadableError
 from collage_dsl.language.write.formatter import format_source
 from collage_dsl.printable import printable
+from collage_dsl.reading import real_path
 from collage_dsl.scratch import replacement, sweep
 from collage_dsl.source import Source
 
@@ -62,7 +62,7 @@ def _answer(file: Path, source: Source, formatted: str, mode: Mode) -> int:
                 new.write_bytes(formatted.encode("utf-8"))
             tell(f"reformatted {printable(source.name)}")
         case Mode.WRITE:
-            sweep(Path(realpath(file)).parent)
+            sweep(real_path(file).parent)
     return WRONG if is_changed and mode is not Mode.WRITE else 0
 
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from os.path import realpath
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import click
 
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.parameters import InSpec, Written
+from collage_dsl.reading import real_path
 
 
 def check_outputs(context: click.Context) -> None:
@@ -38,7 +38,7 @@ def _check(written: Path, given: list[Path]) -> None:
 
 def _check_folder(written: Path, given: list[Path]) -> None:
     for path in filter(os.path.exists, given):
-        if any(_is_same(written, each) for each in Path(realpath(path)).parents):
+        if any(_is_same(written, each) for each in real_path(path).parents):
             raise CommandError(
                 f"cannot write {written}: this command reads {path}; name another folder to write"
             )
@@ -55,9 +55,7 @@ def _named_in(given: list[Path], written: Path) -> Iterator[Path]:
             from collage_dsl.language.loading import imported_files
 
             yield from imported_files(path)
-        elif path.suffix == _MODEL and Path(realpath(written)).is_relative_to(
-            Path(realpath(path)).parent
-        ):
+        elif path.suffix == _MODEL and real_path(written).is_relative_to(real_path(path).parent):
             from collage_dsl.frontend.onnx_data import external_files
 
             yield from external_files(path)

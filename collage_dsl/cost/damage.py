@@ -8,9 +8,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, count
-from os.path import realpath
 from pathlib import Path
 
+from collage_dsl.reading import real_path
 from collage_dsl.scratch import scratch_folder
 
 _MAGIC = b"SQLite format 3\0"
@@ -76,7 +76,7 @@ def set_aside(path: Path, number: int, make: Make) -> Path | None:
     name; None where another process has done so since the file had this `number`. A link remains a
     link.
     """
-    path = Path(realpath(path))
+    path = real_path(path)
     with _alone_in(path.parent), scratch_folder(path.parent) as scratch:
         if file_number(path) != number:
             return None

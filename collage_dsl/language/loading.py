@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from os.path import realpath
 from pathlib import Path
 from types import MappingProxyType
 
@@ -17,7 +16,7 @@ from collage_dsl.language.syntax import ast
 from collage_dsl.language.syntax.parser import parse_file
 from collage_dsl.language.syntax.whole_text import MAX_CHARACTERS
 from collage_dsl.memory import uncollected
-from collage_dsl.reading import cause_of, content_of
+from collage_dsl.reading import cause_of, content_of, real_path
 from collage_dsl.resources import folder as shipped_folder
 from collage_dsl.rules import FusionSpec, Pattern
 from collage_dsl.source import Source, Span
@@ -112,7 +111,7 @@ def definitions(
         found_at = library.find(ast.Import(str(path), None, (), said), None, findings)
     findings.raise_errors()
     assert found_at is not None
-    library.active.append(Path(realpath(found_at)))
+    library.active.append(real_path(found_at))
     exports = _exports(found_at, str(found_at), library)
     if exports.errors:
         raise RuleError(*exports.errors)
@@ -219,7 +218,7 @@ def _contents(
         findings.add_all(parsed.errors)
     path = _path_of(source)
     if path is not None:
-        library.active.append(Path(realpath(path)))
+        library.active.append(real_path(path))
         folder = folder or path.parent
     return FileChecker(file, findings, library, folder).run()
 
@@ -237,7 +236,7 @@ def _exports(path: Path, name: str, library: Library) -> Exports:
     findings = Findings()
     file = ast.File((), ())
     try:
-        text = library.texts.get(Path(realpath(path)))
+        text = library.texts.get(real_path(path))
         with findings.limited():
             written = read(path, name) if text is None else Source(name, text)
             file = parse_file(written, findings)

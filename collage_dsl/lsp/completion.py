@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from os.path import realpath
-from pathlib import Path
 from typing import assert_never
 
 from collage_dsl.graph.operators import operators
@@ -23,6 +21,7 @@ from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.names import Definition, External
 from collage_dsl.lsp.tables import sorts as table_sorts
 from collage_dsl.lsp.vocabulary import attribute_type, meaning, signature, words
+from collage_dsl.reading import real_path
 from collage_dsl.resources import folder as shipped_folder
 from collage_dsl.rules.predicate import PATTERN_TABLE
 from collage_dsl.rules.rule_functions import (
@@ -451,7 +450,7 @@ class _Completer:
         places = [*([folder] if folder else []), *self.files.search(self.document)]
         for place in dict.fromkeys([*places, shipped_folder("specs")]):
             for path in sorted(place.glob("*.collage")) + sorted(place.glob("*/*.collage")):
-                if Path(realpath(path)) != self.document.path:
+                if real_path(path) != self.document.path:
                     yield path.relative_to(place).as_posix()
 
     def defined(self, *sorts: str) -> Iterator[Completion]:

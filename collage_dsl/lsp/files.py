@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from os.path import realpath
 from pathlib import Path
 
 from collage_dsl.diagnostics import Diagnostic
@@ -14,6 +13,7 @@ from collage_dsl.language.syntax import ast
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.names import Definition, External
 from collage_dsl.lsp.positions import Encoding
+from collage_dsl.reading import real_path
 from collage_dsl.resources import folder as shipped_folder
 from collage_dsl.rules import Pattern
 from collage_dsl.source import NEVER_SEARCHED, Source, Span
@@ -116,7 +116,7 @@ class Files:
         library = Library(self.search(document), _no_exports, texts=self.texts)
         written = ast.Import(path, None, (), at)
         found = library.find(written, document.folder, Findings())
-        return None if found is None else Path(realpath(found))
+        return None if found is None else real_path(found)
 
     def search(self, document: Document) -> Sequence[Path]:
         return (*self.settings(document.path).path, shipped_folder("specs"))
@@ -158,7 +158,7 @@ class Files:
 
     def below(self, roots: Sequence[Path]) -> Iterator[Document]:
         """All open files, and those in the folders `roots`."""
-        found = (Path(realpath(path)) for root in roots for path in _spec_files(root))
+        found = (real_path(path) for root in roots for path in _spec_files(root))
         for path in dict.fromkeys([*self.texts, *found]):
             if other := self.document(path):
                 yield other
@@ -166,10 +166,10 @@ class Files:
     def contains(self, document: Document) -> bool:
         """Whether `document` is in the workspace. Only then it may be changed."""
         path = document.path
-        if path.is_relative_to(Path(realpath(shipped_folder("specs")))):
+        if path.is_relative_to(real_path(shipped_folder("specs"))):
             return False  # even where the package is installed in the workspace
         for folder in self.folders:
-            if path.is_relative_to(root := Path(realpath(folder))):
+            if path.is_relative_to(root := real_path(folder)):
                 return not NEVER_SEARCHED.intersection(path.relative_to(root).parts)
         return path in self.texts
 
@@ -189,7 +189,7 @@ class Files:
         if source.name == document.source.name:
             return document.path
         path = Path(source.name)
-        return Path(realpath(path)) if path.is_file() else self.imported(document, source.name)
+        return real_path(path) if path.is_file() else self.imported(document, source.name)
 
 
 def _spec_files(root: Path) -> Iterator[Path]:

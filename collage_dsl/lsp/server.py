@@ -4,7 +4,6 @@ import asyncio
 import gc
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
-from os.path import realpath
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +27,7 @@ from collage_dsl.lsp.problems import problems
 from collage_dsl.lsp.protocol import AnsweringProtocol, log_refusals_shortly, strict_converter
 from collage_dsl.lsp.rename import Edit
 from collage_dsl.printable import printable
+from collage_dsl.reading import real_path
 from collage_dsl.source import Span
 
 _QUIET = 0.05
@@ -324,6 +324,6 @@ def _path(uri: str) -> Path:
     """The file of `uri`; the name of a text that was never saved."""
     try:
         path = to_fs_path(uri) if uri.startswith("file:") else None
-        return Path(uri) if path is None else Path(realpath(path))
+        return Path(uri) if path is None else real_path(path)
     except (OSError, ValueError) as problem:
         raise JsonRpcInvalidParams(f"no file can be named {uri}: {problem}") from None

@@ -5,7 +5,6 @@ import errno
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from os.path import realpath
 from pathlib import Path
 
 import tvm
@@ -13,7 +12,7 @@ import tvm
 from collage_dsl.argument_types import with_checked_types
 from collage_dsl.backends.instructions import absent, host_cpu
 from collage_dsl.backends.runtime.build import addons
-from collage_dsl.reading import content_of
+from collage_dsl.reading import content_of, real_path
 from collage_dsl.realization.bytecode import check_space
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.signature import (
@@ -37,7 +36,7 @@ def save(executable: ModelExecutable, folder: Path, documents: Mapping[str, str]
     The folder appears complete or not at all. A folder with only an executable is replaced; any
     other folder that is not empty is refused with `ExecutableError`.
     """
-    folder = Path(realpath(folder))
+    folder = real_path(folder)
     check_writable(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +93,7 @@ def check_writable(folder: Path) -> None:
     compiler to link the library. This is quick; call it before a long compilation.
     """
     addons()
-    folder = Path(realpath(folder))
+    folder = real_path(folder)
     try:
         _check_replaceable(folder)
         check_space(check_folder(folder.parent))

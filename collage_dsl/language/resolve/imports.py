@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from os.path import realpath
 from pathlib import Path, PurePosixPath
 
 from collage_dsl.diagnostics import Diagnostic, Note
@@ -25,6 +24,7 @@ from collage_dsl.language.resolve.pattern_tables import (
 from collage_dsl.language.resolve.rule_names import CheckedRule, refuse_parametric
 from collage_dsl.language.resolve.scope import Member
 from collage_dsl.language.syntax import ast
+from collage_dsl.reading import real_path
 from collage_dsl.rules import Pattern
 from collage_dsl.rules.predicate import Predicate
 
@@ -98,7 +98,7 @@ class Library:
         found_at = self.find(written, folder, findings)
         if found_at is None:
             return None
-        path = Path(realpath(found_at))
+        path = real_path(found_at)
         if path in self.active:
             message = f"`{written.path}` imports this file"
             if path == self.active[-1]:
@@ -143,7 +143,7 @@ class Library:
         folders = [*([folder] if folder else []), *self.search]
         for place in folders:
             path = place / said
-            if _is_file(path) or (self.texts and Path(realpath(path)) in self.texts):
+            if _is_file(path) or (self.texts and real_path(path) in self.texts):
                 return path
         hint: str | Hint = WHERE_SEARCHED
         if not written.path.endswith(SUFFIX):
@@ -173,7 +173,7 @@ class Library:
         """
         with suppress(OSError):
             for path in sorted((folder / inside).glob(f"*{SUFFIX}")):
-                if Path(realpath(path)) not in self.active:
+                if real_path(path) not in self.active:
                     yield str(inside / path.stem)
 
 
