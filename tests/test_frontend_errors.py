@@ -383,3 +383,23 @@ def test_tensors_of_other_shapes_cannot_be_joined() -> None:
     assert refusal(given).startswith(
         "cannot import `Concat_y`: tensors of [2, 6] and [3, 5] cannot be joined along axis 1; "
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "helps"),
+    [
+        (helper.make_node("Foo", ["x"], ["y"], domain="custom"), False),
+        (node("Add", "x h", "y"), False),
+        (node("Concat", "x h", "y", axis=0), False),
+        (node("PRelu", "h s", "y"), True),
+    ],
+    ids=["unknown", "sum", "concat", "slopes"],
+)
+def test_a_static_shape_is_advised_only_where_sizes_are_not_known(
+    given: onnx.NodeProto, helps: bool
+) -> None:
+    unfinished = model([given], {"x": ("n", 4), "h": ("n", "m", 4), "s": ("m", 1)}, ["y"], opset=16)
+    for value in unfinished.graph.input[1:]:
+        value.type.tensor_type.elem_type = onnx.TensorProto.BFLOAT16
+
+    assert ("a static shape may help" in refusal(unfinished)) == helps

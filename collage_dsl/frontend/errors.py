@@ -20,6 +20,10 @@ class CannotConvertError(Exception):
     """A node of an ONNX model has no canonical form. Says why; the caller adds which node."""
 
 
+class UnknownSizeError(CannotConvertError):
+    """A node of an ONNX model has a canonical form only if sizes are known that are not."""
+
+
 class WrongNodeError(CannotConvertError):
     """A node of an ONNX model is not what its operator allows, so nothing can run it."""
 

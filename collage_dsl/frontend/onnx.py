@@ -22,6 +22,7 @@ from collage_dsl.frontend.errors import (
     CannotConvertError,
     DefectError,
     FrontendError,
+    UnknownSizeError,
     WrongNodeError,
     is_defect,
     sentence,
@@ -253,14 +254,14 @@ class _Importer(Values):
         except CannotConvertError as error:
             said = str(error)
             reason = said if node.op_type in said else f"operator {node.op_type}: {said}"
-            hint = "" if isinstance(error, WrongNodeError) else self.hint()
+            hint = self.hint() if isinstance(error, UnknownSizeError) else ""
             raise FrontendError(f"{_cannot(node)}: {reason}{hint}") from None
         except Exception as error:
             # Converters raise errors of many kinds: ValueError, InternalError, AttributeError.
             said = f"{_cannot(node)}: operator {node.op_type}: "
             if is_defect(error):
                 raise DefectError(f"{said}{type(error).__name__}: {error}") from error
-            raise FrontendError(f"{said}{sentence(error)}{self.hint()}") from error
+            raise FrontendError(f"{said}{sentence(error)}") from error
 
     def hint(self) -> str:
         """Advice on how to give shapes, if the model leaves some open."""
@@ -408,7 +409,7 @@ class _Importer(Values):
         given = without_empty(node, self.constant)
         if self.opset >= OPTIONAL_SCALES:
             node = given
-        reason = self.obstacle(node)
+        reason, kind = self.obstacle(node), CannotConvertError
         if not reason:
             try:
                 made = self.result(given)
@@ -416,7 +417,7 @@ class _Importer(Values):
             except (FrontendError, WrongNodeError):
                 raise
             except CannotConvertError as error:
-                reason = str(error)
+                reason, kind = str(error), type(error)
             except Exception as error:
                 # Converters raise errors of many kinds: ValueError, InternalError, AttributeError.
                 if is_defect(error):
@@ -426,7 +427,7 @@ class _Importer(Values):
             else:
                 self.store(node, fields)
                 return
-        self.keep(node, reason)
+        self.keep(node, reason, kind)
 
     def obstacle(self, node: onnx.NodeProto) -> str:
         """Why no converter is tried for the node; empty if one is."""
@@ -452,10 +453,17 @@ class _Importer(Values):
             return False
         return self.dtype(node.input[0]) != "float32" and "16" in self.dtype(node.input[2])
 
-    def keep(self, node: onnx.NodeProto, reason: str, *, is_doubtful: bool = False) -> None:
+    def keep(
+        self,
+        node: onnx.NodeProto,
+        reason: str,
+        kind: type[CannotConvertError] = CannotConvertError,
+        *,
+        is_doubtful: bool = False,
+    ) -> None:
         """
-        Write the node as it is, since for that `reason` Relax has no form for it. If that
-        `is_doubtful`, the shapes of its operands may not fit.
+        Write the node as it is, since for that `reason`, of that `kind`, Relax has no form for it.
+        If that `is_doubtful`, the shapes of its operands may not fit.
         """
         try:
             found = opaque(node, self.header, self.uses.keys(), self.onnx_type, self.constant)
@@ -463,9 +471,9 @@ class _Importer(Values):
             if missing := unknown_operator(node, self.opset):
                 raise FrontendError(f"{_cannot(node)}: {missing}") from None
             said = reason if is_doubtful else f"{reason}; {error}"
-            raise CannotConvertError(said) from None
+            raise kind(said) from None
         if is_doubtful and refusal(found, self.constant):
-            raise CannotConvertError(reason)
+            raise kind(reason)
         fresh = self.fresh(node)
         # What fails in the types of TVM's converter may not in those of the standard.
         is_long = any(self.dtype(name) == "float64" for name in filter(None, node.input))

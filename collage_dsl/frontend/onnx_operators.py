@@ -15,7 +15,7 @@ import onnx
 import tvm_ffi
 from tvm import relax, tirx
 
-from collage_dsl.frontend.errors import CannotConvertError, WrongNodeError
+from collage_dsl.frontend.errors import CannotConvertError, UnknownSizeError, WrongNodeError
 from collage_dsl.frontend.onnx_indices import (
     gather,
     gather_elements,
@@ -126,14 +126,14 @@ def einsum(site: Site) -> Value:
             known = sizes.setdefault(letter, size)
             are_numbers = isinstance(known, tirx.IntImm) and isinstance(size, tirx.IntImm)
             if not are_numbers and not tvm_ffi.structural_equal(known, size):
-                raise CannotConvertError("an Einsum over sizes that may differ is not supported")
+                raise UnknownSizeError("an Einsum over sizes that may differ is not supported")
     return relax.op.einsum(relax.Tuple(operands), equation)
 
 
 def _lettered(term: str, type_: Any) -> Iterator[tuple[str, Any]]:
     """Each letter of an operand and its size. The axes of an ellipsis are digits, the last is 9."""
     if not isinstance(type_.shape, relax.ShapeExpr):
-        raise CannotConvertError("an Einsum of tensors of unknown sizes is not supported")
+        raise UnknownSizeError("an Einsum of tensors of unknown sizes is not supported")
     dims = list(type_.shape.values)
     others = len(dims) - len(term.replace("...", ""))
     return zip(term.replace("...", "0123456789"[10 - others :]), dims, strict=True)
@@ -153,7 +153,7 @@ def softmax(operator: Callable[..., Any], site: Site) -> Value:
     if site.scope.opset >= 13 or all(dim == 1 for dim in dims[axis + 1 :]):
         return operator(x, axis=axis)
     if (known := known_dims(dims)) is None:
-        raise CannotConvertError(f"{site.node.op_type} over several axes, not all of known size")
+        raise UnknownSizeError(f"{site.node.op_type} over several axes, not all of known size")
     flat = relax.op.reshape(x, (prod(known[:axis]), prod(known[axis:])))
     result = operator(site.scope.emit(flat), axis=-1)
     return relax.op.reshape(site.scope.emit(result), known)
@@ -208,7 +208,7 @@ def prelu(site: Site) -> Value | None:
         if count == 1:
             continue
         if size is None or count is None:
-            raise CannotConvertError("slopes along an axis of unknown size are not supported")
+            raise UnknownSizeError("slopes along an axis of unknown size are not supported")
         if size != count:
             raise WrongNodeError(f"{count} slopes do not fit an axis of {size} elements")
     return None
@@ -218,7 +218,7 @@ def split(site: Site) -> Value | None:
     """TVM's operator, except along an axis that may not have the size of all parts."""
     size = static_dims(site.expr(0).ty)[site.attrs.get("axis", 0)]
     if size is None and "num_outputs" not in site.attrs:
-        raise CannotConvertError("parts of an axis of unknown size are not supported")
+        raise UnknownSizeError("parts of an axis of unknown size are not supported")
     return None
 
 

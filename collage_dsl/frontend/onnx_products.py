@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax
 
 from collage_dsl.frontend.arrays import empty
-from collage_dsl.frontend.errors import CannotConvertError
+from collage_dsl.frontend.errors import CannotConvertError, UnknownSizeError
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Layout, Linear, Step
 from collage_dsl.frontend.onnx_site import LEAST_DIVISOR, Site, Value, layout_of, static_dims
 from collage_dsl.frontend.onnx_windows import explicit_pads, per_axis
@@ -79,7 +79,7 @@ def batch_norm(site: Site) -> Value | None:
         return None
     layout = site.layout(0)
     if layout is None or layout.channels is None:
-        raise CannotConvertError("a normalization of an unknown number of channels")
+        raise UnknownSizeError("a normalization of an unknown number of channels")
     gamma, beta, mean, variance = (np.asarray(p, np.float64) for p in parameters)
     scale = gamma / np.sqrt(variance + site.attrs.get("epsilon", 1e-5))
     return affine(site, 0, Step(Factor(scale), Factor(beta - mean * scale)))
@@ -104,7 +104,7 @@ def _convolution(site: Site, x: Any, kernel: Sequence[int | None]) -> Callable[.
     if rank not in _CONVOLUTIONS:
         raise CannotConvertError(f"a convolution of rank {rank} is not supported")
     if site.attrs.get("group", 1) > 1 and static_dims(x.ty)[1] is None:
-        raise CannotConvertError("groups of an unknown number of channels are not supported")
+        raise UnknownSizeError("groups of an unknown number of channels are not supported")
     return partial(
         _CONVOLUTIONS[rank],
         x,

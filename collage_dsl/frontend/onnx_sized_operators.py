@@ -12,7 +12,7 @@ import numpy as np
 from onnx import numpy_helper
 from tvm import relax, tirx
 
-from collage_dsl.frontend.errors import CannotConvertError
+from collage_dsl.frontend.errors import CannotConvertError, UnknownSizeError
 from collage_dsl.frontend.onnx_site import Converter, Site, Value, static_dims
 from collage_dsl.frontend.onnx_sizes import Size
 
@@ -71,7 +71,7 @@ def expand(site: Site) -> Value | None:
         elif _is(other, 1) or arithmetic.is_equal(one, other):
             wanted.append(one)
         else:
-            raise CannotConvertError(f"it is not known whether {one} or {other} is 1")
+            raise UnknownSizeError(f"it is not known whether {one} or {other} is 1")
     x = site.expr(0)
     if len(dims) == rank and all(map(arithmetic.is_equal, wanted, dims)):
         return x
@@ -177,7 +177,7 @@ def sliced(site: Site) -> Value | None:
     result, arithmetic = site.expr(0), site.scope.arithmetic
     for axis, start, end, step in bounds:
         if not isinstance(step, int) or step < 1:
-            raise CannotConvertError("a slice backwards between sizes that are no numbers")
+            raise UnknownSizeError("a slice backwards between sizes that are no numbers")
         dim = dims[axis]
         first, last = _place(site, start, dim), _place(site, end, dim, is_end=True)
         if _is(first, 0) and step == 1 and arithmetic.is_equal(last, dim):

@@ -9,7 +9,7 @@ import onnx
 import tvm_ffi
 from tvm import relax, tirx
 
-from collage_dsl.frontend.errors import CannotConvertError, WrongNodeError
+from collage_dsl.frontend.errors import CannotConvertError, UnknownSizeError, WrongNodeError
 from collage_dsl.frontend.nearest import KNOWN_COORDINATES, nearest, nearest_by_tvm
 from collage_dsl.frontend.onnx_site import Site, Value, known_dims, static_dims
 from collage_dsl.graph.arrays import Array
@@ -48,7 +48,7 @@ def _pads(site: Site, type_: Any, kernel: Sequence[int | None]) -> list[int]:
         return [0] * 2 * axes
     sizes = known_dims(kernel)
     if sizes is None:
-        raise CannotConvertError(f"{mode} padding for a window of unknown size")
+        raise UnknownSizeError(f"{mode} padding for a window of unknown size")
     strides = per_axis(site, "strides", axes + 2)
     dilations = per_axis(site, "dilations", axes + 2)
     total = []
@@ -56,7 +56,7 @@ def _pads(site: Site, type_: Any, kernel: Sequence[int | None]) -> list[int]:
         dim, size, stride, dilation = each
         behind = (size - 1) * dilation
         if dim is None and stride > 1 and behind:
-            raise CannotConvertError(f"{mode} padding of an unknown size by strides")
+            raise UnknownSizeError(f"{mode} padding of an unknown size by strides")
         total.append(behind if dim is None else max(0, behind - (dim - 1) % stride))
     less = [pad // 2 for pad in total]
     more = [pad - half for pad, half in zip(total, less, strict=True)]
@@ -231,7 +231,7 @@ def roi_align(site: Site) -> Value | None:
     pixel from the regions before it scales them, so those of another scale are scaled here.
     """
     if known_dims(static_dims(site.expr(0).ty)) is None:
-        raise CannotConvertError("RoiAlign of an image whose sizes have names is not supported")
+        raise UnknownSizeError("RoiAlign of an image whose sizes have names is not supported")
     if not all(site.attrs.get(name, 1) for name in ("output_height", "output_width")):
         raise CannotConvertError("RoiAlign to no elements is not supported")
     scale = site.attrs.get("spatial_scale", 1.0)
@@ -268,7 +268,7 @@ def grid_sample(site: Site) -> Value | None:
     if is_cubic and site.attrs.get("padding_mode") == b"reflection":
         raise CannotConvertError("a cubic GridSample with reflection is not supported")
     if known_dims(static_dims(site.expr(0).ty)[2:]) is None:
-        raise CannotConvertError("GridSample of an image whose sizes have names is not supported")
+        raise UnknownSizeError("GridSample of an image whose sizes have names is not supported")
     if len({str(site.expr(place).ty.dtype.dtype) for place in (0, 1)}) > 1:
         raise CannotConvertError("GridSample at places of another type is not supported")
     return None
@@ -387,11 +387,9 @@ def _resized(site: Site, wanted: Sequence[Any], *, is_exact: bool = False) -> Va
     has_names = None in static_dims(x.ty)[2:] or not all(isinstance(s, int) for s in wanted[2:])
     is_rounded = mode == "nearest" and not is_exact
     if has_names and (is_rounded or coordinates == "align_corners"):
-        raise CannotConvertError("Resize to the nearest or to corners of named sizes is not exact")
+        raise UnknownSizeError("Resize to the nearest or to corners of named sizes is not exact")
     if not is_usual or x.ty.ndim != 4 or len(wanted) != 4:
-        raise CannotConvertError(
-            "a Resize but of whole images to sizes with names is not supported"
-        )
+        raise UnknownSizeError("a Resize but of whole images to sizes with names is not supported")
     sizes = [tirx.IntImm("int64", size) if isinstance(size, int) else size for size in wanted]
     if not all(map(tvm_ffi.structural_equal, sizes[:2], x.ty.shape.values[:2])):
         raise CannotConvertError("Resize of batches or channels is not supported")
@@ -408,7 +406,7 @@ def _resized(site: Site, wanted: Sequence[Any], *, is_exact: bool = False) -> Va
 
 def _scaled(size: int | None, scale: float, axis: int) -> int | None:
     if size is None and (axis >= 2 or scale != 1):
-        raise CannotConvertError("Resize by scales of sizes with names is not supported")
+        raise UnknownSizeError("Resize by scales of sizes with names is not supported")
     if size is None:
         return None
     if abs(size * scale - round(size * scale)) > 1e-4:
