@@ -86,6 +86,19 @@ def test_two_rules_that_say_the_same_are_equal_wherever_they_stand() -> None:
     assert load(text=moved) == load(text=SPEC)
 
 
+def test_rules_with_numbers_of_other_types_are_not_equal() -> None:
+    text = """collage 1;
+    pattern rounded(x) { y = nn.relu(x); where dim(x, 0) * (8 / 16) < 1; yield y; }
+    pattern halved(x) { y = nn.relu(x); where dim(x, 0) * (8.0 / 16) < 1; yield y; }
+    target lib on llvm { rules union(dfpattern(rounded), dfpattern(halved)); }
+    """
+    rule = load(text=text)["lib"].rule
+
+    assert isinstance(rule, Union)
+    assert rule.rules[0] != rule.rules[1]
+    assert [each.code for each in check(Source("a.collage", text))] == ["W0337"]
+
+
 def test_a_name_means_its_rule() -> None:
     text = SPEC.replace("combine_by_primitives(library", "combine(copy").replace(
         "target lib", "rule copy = library;\ntarget lib"

@@ -46,9 +46,25 @@ def _hash_of_term(term: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number, a string, a dtype (by its short name), `none`, or a list of them."""
+    """
+    A number, a string, a dtype (by its short name), `none`, or a list of them. `1`, `1.0` and
+    `true` are three constants, although Python's are equal: `1 / 8` is 0, and `1.0 / 8` is not.
+    """
 
     value: Value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Constant):
+            return NotImplemented
+        return self.value == other.value and _types(self.value) == _types(other.value)
+
+    def __hash__(self) -> int:
+        return hash((Constant, self.value))
+
+
+def _types(value: Value) -> object:
+    """The type of a value, or those of the items of a list."""
+    return tuple(map(_types, value)) if isinstance(value, tuple) else type(value)
 
 
 @dataclass(frozen=True, slots=True)
