@@ -403,3 +403,18 @@ def test_a_static_shape_is_advised_only_where_sizes_are_not_known(
         value.type.tensor_type.elem_type = onnx.TensorProto.BFLOAT16
 
     assert ("a static shape may help" in refusal(unfinished)) == helps
+
+
+@pytest.mark.parametrize("scale", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear", "QLinearMatMul"])
+def test_a_scale_that_is_no_finite_number_is_refused(op: str, scale: float) -> None:
+    zero = np.zeros((), np.uint8)
+    constants = {"s": np.asarray([scale], np.float32), "z": zero, "q": np.ones((2, 2), np.uint8)}
+    inputs = {"QuantizeLinear": "x s z", "DequantizeLinear": "q s z"}
+    given = inputs.get(op, "q s z q s z s z")
+    unusable = model([node(op, given, "y")], {"x": (2, 2)}, ["y"], constants)
+
+    assert refusal(unusable) == (
+        f"cannot import `{op}_y`: operator {op}: the scale `s` has an element that is infinite or "
+        "not a number"
+    )

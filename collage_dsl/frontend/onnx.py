@@ -60,6 +60,7 @@ from collage_dsl.frontend.onnx_names import named
 from collage_dsl.frontend.onnx_opaque import header_of, opaque, refusal
 from collage_dsl.frontend.onnx_operators import CANONICAL
 from collage_dsl.frontend.onnx_origins import origins
+from collage_dsl.frontend.onnx_quantized import endless_scale
 from collage_dsl.frontend.onnx_scope import names_read, rename
 from collage_dsl.frontend.onnx_short_floats import in_float32
 from collage_dsl.frontend.onnx_site import Site, Value, check_sizes
@@ -278,6 +279,8 @@ class _Importer(Values):
             raise WrongNodeError(problem)
         for name in names_read(node):
             self.value(name)
+        if name := endless_scale(node, self.constant):
+            raise WrongNodeError(f"the scale `{name}` has an element that is infinite or not a number")
         if (parts := unfused(node, self, self.fresh(node))) is not None:
             self.convert_parts(parts)
         elif node.domain not in ("", "ai.onnx"):

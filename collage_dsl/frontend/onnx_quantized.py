@@ -14,9 +14,21 @@ import onnx
 
 from collage_dsl.frontend.onnx_limits import MICROSOFT
 from collage_dsl.frontend.onnx_parts import Parts
+from collage_dsl.graph.arrays import Array
+from collage_dsl.graph.onnx_node import onnx_operator
+from collage_dsl.graph.operators import operators
 
 Nodes = list[onnx.NodeProto]
 _BYTES = ("int8", "uint8")
+
+
+def endless_scale(node: onnx.NodeProto, constant: Callable[[str], Array | None]) -> str:
+    """The name of a scale of `node` that is known not to be a finite number, or empty."""
+    known = operators().get(onnx_operator(node.domain, node.op_type))
+    named = zip((known and known.operands) or (), node.input, strict=False)
+    scales = [name for operand, name in named if name and operand.lower().endswith("_scale")]
+    arrays = {name: constant(name) for name in scales}
+    return next((n for n, a in arrays.items() if a is not None and not np.isfinite(a).all()), "")
 
 
 def _convolution(parts: Parts) -> Nodes | None:

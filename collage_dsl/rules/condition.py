@@ -48,7 +48,7 @@ def _hash_of_term(term: Any) -> int:
 class Constant:
     """
     A number, a string, a dtype (by its short name), `none`, or a list of them. `1`, `1.0` and
-    `true` are three constants, although Python's are equal: `1 / 8` is 0, and `1.0 / 8` is not.
+    `true` are three constants: `1 / 8` is 0, and `1.0 / 8` is not.
     """
 
     value: Value
