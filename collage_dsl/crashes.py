@@ -66,13 +66,16 @@ class _Known:
     elements: dict[str, int] = field(default_factory=dict)
     dims: dict[str, Dims] = field(default_factory=dict)
     constants: dict[str, TensorProto] = field(default_factory=dict)
+    free: set[str] = field(default_factory=set)
+    """Values that depend on inputs, or on constants without elements."""
 
     @property
     def opset(self) -> int:
         return self.versions.get("", 1)
 
     def inside(self) -> "_Known":
-        return _Known(self.versions, {**self.elements}, {**self.dims}, {**self.constants})
+        known = {**self.elements}, {**self.dims}, {**self.constants}
+        return _Known(self.versions, *known, {*self.free})
 
     def declare(self, name: str, type_: TypeProto) -> None:
         if not type_.HasField("tensor_type"):
@@ -89,9 +92,15 @@ class _Known:
         self.constants[name] = tensor
         self.elements[name] = tensor.data_type
         self.dims[name] = list(tensor.dims)
+        if 0 not in tensor.dims:
+            self.free.discard(name)
+        else:
+            self.free.add(name)
 
     def learn(self, node: onnx.NodeProto) -> None:
-        """The types of elements of what a node gives."""
+        """The types of elements of what a node gives, and whether that depends on inputs."""
+        if not self.free.isdisjoint(node.input) or next(graphs_of(node), None) is not None:
+            self.free.update(node.output)
         attributes = {each.name: each for each in node.attribute}
         if node.op_type == "Constant" and "value" in attributes:
             self.add(node.output[0], attributes["value"].t)
@@ -166,6 +175,7 @@ def _versions(scope: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
 
 
 def _visit(body: Body, known: _Known, found: list[tuple[Body, Changed]]) -> None:
+    known.free.update(each if isinstance(each, str) else each.name for each in body.input)
     if isinstance(body, onnx.GraphProto):
         for value in (*body.input, *body.value_info, *body.output):
             known.declare(value.name, value.type)
@@ -325,12 +335,15 @@ def _quantized(node: onnx.NodeProto, known: _Known) -> Sequence[onnx.NodeProto] 
 
 
 def _convolution(node: onnx.NodeProto, known: _Known) -> Sequence[onnx.NodeProto] | None:
-    """onnxruntime does not end where weights have no elements."""
-    dims = known.dims.get(node.input[1]) if _is_given(node, 1) else None
-    if dims is None or 0 not in dims:
+    """onnxruntime may not end where weights have outputs, but no elements for each of them."""
+    if not _is_given(node, 1) or node.input[1] not in known.free:
+        return None
+    dims = known.dims.get(node.input[1])
+    rank = len(dims or known.dims.get(node.input[0]) or ())
+    if rank and _positive(dims, range(1, rank)):
         return None
     names, result = _Names(node), _copy(node)
-    names.with_elements(result, 1)
+    names.with_elements(result, 1, [0, *[2] * (rank - 1)] if rank else None)
     return [*names.made, result]
 
 

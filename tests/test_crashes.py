@@ -62,6 +62,10 @@ WITHOUT_ELEMENTS = {
         "(float[b, h, s, 4] x) => (float[d, e, f, g] y) { y = Attention (x, x, x) }",
         {"x": f32(1, 0, 3, 4)},
     ),
+    "Conv": (
+        "(float[a, b, c, d] x, float[e, f, g, h] w) => (float[i, j, k, l] y) { y = Conv (x, w) }",
+        {"x": f32(1, 3, 8, 8), "w": f32(4, 3, 0, 3)},
+    ),
     "FeatureVectorizer": (
         """(float[n, 2] x) => (float[m, 4] y)
            { y = ai.onnx.ml.FeatureVectorizer <inputdimensions = [2, 2]> (x, x) }""",
@@ -101,6 +105,41 @@ def test_a_node_is_not_run_without_elements(op: str) -> None:
 
     with pytest.raises(REFUSALS, match=f"{op} `.*`, which needs elements"):
         reference_session(model).run(None, inputs)
+
+
+def test_a_convolution_of_no_outputs_is_run() -> None:
+    model = parse_model(HEAD + WITHOUT_ELEMENTS["Conv"][0])
+
+    (y,) = reference_session(model).run(None, {"x": f32(1, 3, 8, 8), "w": f32(0, 3, 3, 3)})
+    assert y.shape == (1, 0, 6, 6)
+
+
+def test_a_convolution_with_quantized_constants_stays_as_it_is() -> None:
+    model = parse_model(
+        HEAD
+        + """(float[a, 1, c, d] x) => (float[i, j, k, l] y)
+        <uint8[1, 1, 1, 1] w = {3}, float s = {0.5}, uint8 z = {0}>
+        { floats = DequantizeLinear (w, s, z) y = Conv (x, floats) }"""
+    )
+
+    assert without_crashes(model) is model
+
+
+CUT = """(float[1, 3, 8, 8] x, float[4, 3, 5, 5] w, int64[2] k) => (float[a, b, c, d] y)
+    <int64[2] zero = {0, 0}, int64[2] axes = {2, 3}>
+    { part = Slice (w, zero, k, axes) y = Conv (x, part) }"""
+
+
+def test_a_compiled_convolution_says_that_it_needs_elements() -> None:
+    model = parse_model(HEAD + CUT)
+    inputs = {"x": f32(1, 3, 8, 8), "w": f32(4, 3, 5, 5), "k": np.array([2, 2])}
+    made = collage.compile(
+        model, ["native", "onnxruntime"], cost=lambda _: 1e-6, race_seconds=0.01, inputs=inputs
+    )
+
+    assert made.run(inputs)["y"].shape == (1, 4, 7, 7)
+    with pytest.raises(InputError, match=r"Conv `.*`, which needs elements"):
+        made.run({**inputs, "k": np.array([0, 2])})
 
 
 LATE = """(float[s, b, 4] x, float[1, {0}, 4] w, float[1, {0}, 3] r) => (float[d, e, f, g] y)

@@ -280,7 +280,9 @@ class _Importer(Values):
         for name in names_read(node):
             self.value(name)
         if name := endless_scale(node, self.constant):
-            raise WrongNodeError(f"the scale `{name}` has an element that is infinite or not a number")
+            raise WrongNodeError(
+                f"the scale `{name}` has an element that is infinite or not a number"
+            )
         if (parts := unfused(node, self, self.fresh(node))) is not None:
             self.convert_parts(parts)
         elif node.domain not in ("", "ai.onnx"):
