@@ -11,7 +11,7 @@ from collage_dsl.language.reasoning.claims.rank_differences import differ
 from collage_dsl.language.reasoning.claims.rank_relations import REDUCTIONS
 from collage_dsl.language.reasoning.claims.relations import Relation, table
 from collage_dsl.language.reasoning.claims.required_calls import Called
-from collage_dsl.language.reasoning.values.assuming import equate
+from collage_dsl.language.reasoning.values.assuming import equate, limit
 from collage_dsl.language.reasoning.values.differences import Difference
 from collage_dsl.language.reasoning.values.domain import Values, between, divided_by, hull, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
@@ -203,6 +203,8 @@ def _split(called: Called, facts: Facts) -> None:
     for at, longest in enumerate(_distances(cuts)):
         if at in called.results:
             facts.narrow(DimAt(called.results[at], axis[0]), between(0, longest))
+    if whole is None and isinstance(cuts, int) and cuts > 1:
+        _share(called, facts, axis[0], cuts)
     if not isinstance(whole, int) or isinstance(cuts, bool):
         return
     ends = _ends(whole, cuts)
@@ -210,6 +212,16 @@ def _split(called: Called, facts: Facts) -> None:
         if at < len(ends):
             start = ends[at - 1] if at else 0
             facts.narrow(DimAt(name, axis[0]), one_of((max(0, ends[at] - start),)))
+
+
+def _share(called: Called, facts: Facts, axis: int, count: int) -> None:
+    """The longest section is an equal part of the whole, rounded up."""
+    whole = DimAt(called.operands[0], axis)
+    for at, name in called.results.items():
+        parts = Calculate("*", DimAt(name, axis), Constant(count))
+        limit(facts, parts, Calculate("+", whole, Constant(count - 1)))
+        if at == 0:
+            limit(facts, whole, parts)
 
 
 def _distances(cuts: Value | None) -> Iterator[int]:
