@@ -352,6 +352,7 @@ def test_a_very_high_cost_that_means_never_does_not_hide_what_others_cost(
 @cases(40)
 @given(seed=SEEDS)
 @example(seed=81008)  # HiGHS fails with what its presolve makes of it
+@example(seed=1889575718)  # a sum of demotions is larger by its rounding than is allowed
 def test_very_high_priorities_do_not_hide_the_number_of_kernels(seed: int) -> None:
     problem = random_problem(seed)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -209,7 +210,8 @@ def _least_exactly(
     those of `best`; the program keeps to that least sum. At the end of the budget, the best one
     that was found.
     """
-    unit = max(max(values) / _EXACT, 1.0)
+    shared = gcd(*values)
+    unit = max(max(values) / _EXACT, shared)
     objective = np.array([value / unit for value in values])
     found = best
     for _ in range(_RETRIES):
@@ -223,7 +225,8 @@ def _least_exactly(
             found = taken
             break
         program.refuse(taken)
-    program.at_most(objective, _sum(values, found) / unit + max(0.5 / unit, 1e-6))
+    most = _sum(values, found) / unit
+    program.at_most(objective, most + max(0.5 * shared / unit, 1e-12 * most, 1e-6))
     return found
 
 
