@@ -200,6 +200,26 @@ def test_a_convolution_of_several_taps_or_groups_is_a_matrix_product(
     )
 
 
+ACROSS_ROWS = [
+    Filters((1, 12, 23, 5), 14, (3, 3)),
+    Filters((2, 50, 43, 7), 14, (3, 3), (2, 2)),
+    Filters((1, 12, 21, 7), 8, (1, 1), (1, 2)),
+    Filters((1, 9, 61, 10), 2, (3, 3), (3, 3), (1, 1)),
+    Filters((1, 48, 54, 54), 36, (5, 5), (2, 2), (2, 2), groups=2),
+]
+
+
+@pytest.mark.parametrize(("filters", "cores"), covering(ACROSS_ROWS, [1, 2]), ids=str)
+def test_a_vector_may_hold_pixels_of_several_rows(filters: Filters, cores: int) -> None:
+    check(
+        [filters.image, filters.weight],
+        lambda emit, x, w: filters.emitted(x, w),
+        filters.expected,
+        cores,
+        "haswell",
+    )
+
+
 @pytest.mark.parametrize(("filters", "cores"), covering(FILTERS[:4], [1, 2]), ids=str)
 def test_what_follows_a_convolution_of_several_taps_is_computed_from_its_sums(
     filters: Filters, cores: int

@@ -24,6 +24,7 @@ from collage_dsl.backends.schedule.loops import (
     Stmt,
     load,
     loop,
+    nest,
     parallel,
     prefetched_share,
     scoped,
@@ -233,13 +234,8 @@ class ImageKernel:
         )
 
     def _by_taps(self, buffers: Buffers, cores: int) -> Stmt:
-        """
-        Copy the pixels that each tap reads, without gaps between rows.
-
-        A row is copied in full vectors. The next row overwrites what is too much.
-        """
-        form, image, lanes = self.form, self.image, self.lanes
-        step = (self.y.stride if self.y else 1) * image.pitch
+        """Copy the pixels that each tap reads, without gaps between rows."""
+        form, image = self.form, self.image
 
         def tap(channel: Expr, number: Expr) -> Stmt:
             taps = split_index(number, extents(form.window.taps))
@@ -247,24 +243,30 @@ class ImageKernel:
             start = channel * image.plane + _offset(self.x, at)
             if self.y:
                 start = start + _offset(self.y, at) * image.pitch
-            to = (channel * form.taps + number) * self.pitch
-
-            def row(y: Expr) -> Stmt:
-                def chunk(c: Expr) -> Stmt:
-                    source = start + y * step + c * (lanes * self.x.stride)
-                    value = every(buffers.image, source, self.x.stride, lanes)
-                    return store(buffers.pixels, value, ramp(to + y * form.width + c * lanes))
-
-                def ramp(first: Expr) -> Expr:
-                    return tirx.Ramp(first, integer(1), lanes)
-
-                return loop(self.copies // lanes, chunk, name="copy")
-
-            return loop(self.blocks.rows, row, name="row")
+            return self._copied_tap(buffers, start, channel * form.taps + number)
 
         return parallel(
             image.channels, cores, lambda c: loop(form.taps, lambda t: tap(c, t), name="tap")
         )
+
+    def _copied_tap(self, buffers: Buffers, start: Expr, inner: Expr) -> Stmt:
+        """
+        Copy the pixels of a strip for one inner index. The first is at `start` in the image.
+
+        A row is copied in full vectors. The next row overwrites what is too much.
+        """
+
+        def copy(y: Expr, chunk: Expr) -> Stmt:
+            value = self._read(buffers, start, y, chunk * self.lanes)
+            to = inner * self.pitch + y * self.form.width + chunk * self.lanes
+            return store(buffers.pixels, value, tirx.Ramp(to, integer(1), self.lanes))
+
+        return nest((self.blocks.rows, self.copies // self.lanes), lambda k: copy(*k), name="copy")
+
+    def _read(self, buffers: Buffers, start: Expr, y: Expr, x: Expr) -> Expr:
+        """A vector of the copied image: the pixels of a row of the strip, from a column."""
+        step = (self.y.stride if self.y else 1) * self.image.pitch
+        return every(buffers.image, start + y * step + x * self.x.stride, self.x.stride, self.lanes)
 
     def _panel(self, place: Place, buffers: Buffers, part: Expr, panel: Panel) -> Stmt:
         """Multiply all tiles of a strip with one panel."""
@@ -346,11 +348,14 @@ class ImageKernel:
 
     def _for_pixels(self, strip: Expr, body: Callable[[int], Stmt]) -> Stmt:
         """`body` for the number of pixels of a strip."""
-        blocks = self.blocks
-        last = (self.form.height - (blocks.strips - 1) * blocks.rows) * self.form.width
-        if last == self.strip:
-            return body(last)
-        return tirx.IfThenElse(strip < blocks.strips - 1, body(self.strip), body(last))
+        if self._last == self.strip:
+            return body(self.strip)
+        return tirx.IfThenElse(strip < self.blocks.strips - 1, body(self.strip), body(self._last))
+
+    @property
+    def _last(self) -> int:
+        """The number of pixels of the last strip."""
+        return (self.form.height - (self.blocks.strips - 1) * self.blocks.rows) * self.form.width
 
     def _pixel(self, place: Place, pixel: Expr) -> list[Expr]:
         """The row and the column of a pixel of a strip."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvm import tirx
+from tvm.tirx import ForKind
 
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
 from collage_dsl.backends.schedule.gemm.image_kernel import Buffers, ImageKernel, Place
@@ -44,6 +45,36 @@ class Tile:
 class PixelKernel(ImageKernel):
     """The loops of one group whose anchor is a convolution with packed weights."""
 
+    @property
+    def _by_tiles(self) -> bool:
+        return True
+
+    def _copied_tap(self, buffers: Buffers, start: Expr, inner: Expr) -> Stmt:
+        lanes, chunks = self.lanes, -(-self.strip // self.lanes)
+
+        def copy(chunk: Expr, value: Expr) -> Stmt:
+            to = tirx.Ramp(self._at(inner, chunk * lanes), integer(1), lanes)
+            return store(buffers.pixels, value, to)
+
+        def of_row(chunk: Expr) -> Stmt:
+            return copy(chunk, self._read(buffers, start, integer(0), chunk * lanes))
+
+        if self.blocks.rows == 1:
+            return loop(chunks, of_row, name="copy")
+        return sequence([copy(integer(c), self._across(buffers, start, c)) for c in range(chunks)])
+
+    def _across(self, buffers: Buffers, start: Expr, chunk: int) -> Expr:
+        """A vector of the pixels of a strip, taken from each row that has some of them."""
+        first = chunk * self.lanes
+        numbers = (min(first + lane, self.strip - 1) for lane in range(self.lanes))
+        pixels = [divmod(number, self.form.width) for number in numbers]
+        columns = dict(reversed(pixels))
+        values = {y: self._read(buffers, start, integer(y), integer(x)) for y, x in columns.items()}
+        if len(values) == 1:
+            return values[pixels[0][0]]
+        places = {y: number * self.lanes for number, y in enumerate(values)}
+        return tirx.Shuffle([*values.values()], [places[y] + x - columns[y] for y, x in pixels])
+
     def _sums(self) -> Buffer:
         """For the whole strip if the sums wait for the next part, else for a tile."""
         sums = self.panels.width
@@ -71,7 +102,17 @@ class PixelKernel(ImageKernel):
             done = self._tile_done(place, tile)
             return scoped([tile.sums], sequence([summed, done]), "tile")
 
-        return loop(self.tiles, resumed if self._resumed else at_once, name="tile")
+        tile = tirx.Var("tile", "int64")
+        body = resumed(tile) if self._resumed else at_once(tile)
+        return tirx.For(tile, integer(0), self._tiles_of(place.strip), ForKind.SERIAL, body)
+
+    def _tiles_of(self, strip: Expr) -> Expr:
+        """The number of tiles that hold pixels of a strip."""
+        last = -(-self._last // self.blocks.tile)
+        if last == self.tiles:
+            return integer(last)
+        is_last = strip >= self.blocks.strips - 1
+        return tirx.Select(is_last, integer(last), integer(self.tiles))
 
     def _summed(self, place: Place, buffers: Buffers, part: Expr, tile: Tile) -> Stmt:
         """Sum one tile in registers over the channels of a part."""
