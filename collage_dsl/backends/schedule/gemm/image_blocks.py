@@ -15,6 +15,7 @@ PIXELS = 224  # the most in a strip, unless one row of the image has more
 DEPTH = 384  # the most products that are summed before the sums are stored
 VECTORS = 2
 MOST_FILTERS = 6  # those of a tile with pixels in vectors
+SCATTERED = 1.12  # the time of a step of tiles of channels, if these read pixels of several taps
 TURNED = 24  # the time to transpose the sums of a tile of channels, in steps of the inner loop
 
 
@@ -49,7 +50,8 @@ def pixel_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks | None:
     """
     The blocks of a convolution with pixels in vectors. None if channels in vectors take less time.
 
-    The lanes of the last pixels of a strip may be empty, but no sums have to be transposed. None
+    The lanes of the last pixels of a strip may be empty, but no sums have to be transposed. Strips
+    have as many rows as leave the fewest lanes empty, and the last one misses few of them. None
     for machines with many registers too, on which nothing of this has been measured.
     """
     if not machine.has_few_registers:
@@ -60,12 +62,15 @@ def pixel_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks | None:
 
     def computed(rows: int) -> int:
         """The pixels of strips of so many rows, also those that do not exist."""
-        return -(-form.height // rows) * -(-rows * form.width // tile) * tile
+        full, rest = divmod(form.height, rows)
+        tiles = full * -(-rows * form.width // tile) - (-rest * form.width // tile)
+        return tiles * tile
 
     most = min(form.height, max(1, PIXELS // form.width))
-    rows = min(range(most, 0, -1), key=computed)
+    rows = min(range(most, 0, -1), key=lambda rows: (computed(rows), -form.height % rows))
     inner = form.channels * form.taps
-    if computed(rows) * inner > form.height * form.width * (inner + TURNED):
+    scattered = SCATTERED if form.taps > 1 else 1.0
+    if computed(rows) * inner > form.height * form.width * (inner + TURNED) * scattered:
         return None
     channels = even_part(form.channels, DEPTH // form.taps)
     panels = Panels(columns, channels * form.taps, 1, height)
