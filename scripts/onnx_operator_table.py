@@ -89,6 +89,11 @@ VALUES: dict[str, tuple[str, ...]] = {
     "TreeEnsembleRegressor aggregate_function": words("AVERAGE SUM MIN MAX"),
     "Upsample mode": words("nearest linear bilinear"),
     "com.microsoft.CausalConvWithState activation": words("silu swish none"),
+    "com.microsoft.CDist metric": words(
+        "braycurtis canberra chebyshev cityblock correlation cosine dice euclidean hamming jaccard "
+        "jensenshannon kulsinski mahalanobis matching minkowski rogerstanimoto russellrao "
+        "seuclidean sokalmichener sokalsneath sqeuclidean wminkowski yule"
+    ),
     "com.microsoft.CropAndResize mode": words("bilinear nearest"),
     "com.microsoft.FusedConv activation": FUSED_WITH_CONV,
     "com.microsoft.FusedGemm activation": words(

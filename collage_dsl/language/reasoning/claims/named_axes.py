@@ -35,6 +35,13 @@ def named_axes(ops: tuple[str, ...]) -> Iterator[Relation]:
     if all(op in _WITH_AXIS_IN_ONNX for op in ops):
         said = "`axis` of {op} names a dimension of what it takes"
         yield Relation(said, again=partial(_axes, "axis", 0), axes_in="axis")
+    if set(ops) == {"onnx.MeanVarianceNormalization"}:
+        said = "`axes` of {op} names dimensions of what it takes, each once"
+        yield Relation(said, again=partial(_axes, "axes", 0), axes_in="axes")
+    if set(ops) == {"onnx.ReverseSequence"}:
+        yield Relation(
+            "`batch_axis` and `time_axis` of {op} are 0 and 1, or 1 and 0", again=_other_axis
+        )
     for attribute in sorted(set.intersection(*(set(operators()[op].axes) for op in ops))):
         more = {operators()[op].axes[attribute] for op in ops}
         if len(more) == 1:
@@ -45,6 +52,15 @@ def named_axes(ops: tuple[str, ...]) -> Iterator[Relation]:
     if all(op in _NORMS_OF_CHANNELS for op in ops):
         said = "`axes` of {op} does not name the axis of the channels"
         yield Relation(said, again=_without_channels)
+
+
+def _other_axis(called: Called, facts: Facts) -> None:
+    """
+    Add that one axis is 0 and the other 1. If only one of them is known, nothing is said of the
+    other: `[batch_axis == 0, time_axis == 1]` is how people write it.
+    """
+    batch, time = (facts.of(called.attribute(f"{name}_axis")).only() for name in ("batch", "time"))
+    facts.possible &= {batch, time} <= {None, 0, 1} and (batch is None or batch != time)
 
 
 def _without_channels(called: Called, facts: Facts) -> None:

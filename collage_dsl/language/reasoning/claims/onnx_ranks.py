@@ -43,6 +43,9 @@ TAKES_IN_ONNX: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     "com.microsoft.BiasSplitGelu": ((3, 3), (1, 1)),
     "onnx.Col2Im": ((3, 3), (1, 1), (1, 1)),
     **dict.fromkeys(("onnx.DepthToSpace", "onnx.SpaceToDepth"), ((4, 4),)),
+    "onnx.Multinomial": ((2, 2),),
+    "onnx.ReverseSequence": ((2, inf), (1, 1)),
+    "onnx.STFT": ((2, 3),),
 }
 """The least and the greatest rank of the first operands."""
 

@@ -124,7 +124,9 @@ def _said_of_ranks(op: str) -> str:
 
 
 def _range(least: Number, most: Number) -> str:
-    return f"{least}" if least == most else f"{least} or more"
+    if least == most:
+        return f"{least}"
+    return f"{least} or more" if most == inf else f"{least} to {most}"
 
 
 def _fixed(ranks: list[int], called: Called, facts: Facts) -> None:
