@@ -21,6 +21,10 @@ class ByName:
         escaped = self.glob.replace("[", "[[]").replace("?", "[?]")
         return fnmatchcase(name, escaped)
 
+    def is_within(self, other: "ByName") -> bool:
+        """Whether `other` matches each name that this matches, as `*` matches any text."""
+        return other.matches(self.glob)
+
 
 @dataclass(frozen=True, slots=True)
 class ByOperator:

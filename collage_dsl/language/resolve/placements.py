@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.reasoning.findings.effects import absent, always_has
 from collage_dsl.language.reasoning.findings.forms_in_relax import check_listed
+from collage_dsl.language.reasoning.findings.list_items import check_names_twice
 from collage_dsl.language.resolve.scope import PatternScope
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import FusionRule
@@ -15,8 +17,17 @@ from collage_dsl.rules.placement import ByName, ByOperator, Placement, Selector
 
 _SELECTORS = ("name", "op")
 
-_OF_REGEX = re.compile(r"(?:\[(?:[a-zA-Z0-9]-[a-zA-Z0-9])+\]|\\[dsw])[+*]?")
-"""Finds `[0-9]+` and `\\d`, which are special in regular expressions and not here."""
+_OF_REGEX = re.compile(
+    r"(?:\[(?:[a-zA-Z0-9]-[a-zA-Z0-9])+\]|\\[dsw])[+*]?"
+    r"|(?:(?<=/)|^)\.[*+]|\?|\{[^{}]*,[^{}]*\}|\([^()]*\|[^()]*\)"
+)
+"""Finds `[0-9]+`, `\\d`, `?` and `{a,b}`, which are special in other languages and not here."""
+
+_ENDS = re.compile(r"^\^(?=.)|(?<=.)\$$")
+"""Finds the signs for the begin and the end of a text in regular expressions."""
+
+_MOST_NAMES = 200
+"""Of more selectors by name than this, only equal ones are compared."""
 
 
 def check_placements(
@@ -42,7 +53,9 @@ def check_placements(
         selector = _selector(item.selector, scope, findings)
         if selector is None:
             continue
-        keys = selector.ops if isinstance(selector, ByOperator) else (selector,)
+        keys = (
+            selector.ops if isinstance(selector, ByOperator) else _overlapping(selector, selected)
+        )
         earlier = [each for key in keys for each in selected.get(key, ())]
         _check_contradiction(item, selector, earlier, findings)
         if item.target.text in rules:
@@ -53,7 +66,7 @@ def check_placements(
                 forbidden.append((item, selector.ops))
         elif item.action == "pin" and _is_of_all(selector):
             _check_others(item, rules, findings)
-        for key in keys:
+        for key in selector.ops if isinstance(selector, ByOperator) else (selector,):
             selected.setdefault(key, []).append((item, selector))
         placement = Placement(item.action, selector, item.because)
         found[item.target.text] = (*found.get(item.target.text, ()), placement)
@@ -71,6 +84,13 @@ def _check_target(
     if not hint:
         hint = f"it has {listed(targets, 'and')}" if targets else "it has none"
     findings.error("E0510", name.span, f"the file has no target `{name.text}`", hint)
+
+
+def _overlapping(name: ByName, selected: Iterable[str | Selector]) -> tuple[ByName, ...]:
+    """`name`, and those of the first selectors that match all its names, or no others."""
+    names = islice((each for each in selected if isinstance(each, ByName)), _MOST_NAMES)
+    nested = (each for each in names if each.is_within(name) or name.is_within(each))
+    return tuple(dict.fromkeys((name, *nested)))
 
 
 def _check_contradiction(
@@ -104,6 +124,10 @@ def _in_both(
             both = [op for op in ops if op in others]
             nodes = f"{listed(both[:3], 'and')} {'is' if len(both) == 1 else 'are'}"
             return nodes, f"select {listed(both[:3], 'and')} in one of them only"
+        case ByName(name), ByName(another) if name != another:
+            wide, narrow = (another, name) if selector.is_within(selected) else (name, another)
+            hint = f'`"{wide}"` matches all that `"{narrow}"` matches, and neither takes precedence'
+            return "these nodes are", hint
     hint = "remove one of them"
     if item.selector.span.text == other.selector.span.text:
         hint += f": `{item.selector.span.text}` is written twice"
@@ -206,9 +230,9 @@ def _selector(written: ast.Application, scope: PatternScope, findings: Findings)
     """The selector that `written` stands for; None after reporting that it is not a selector."""
     match written.function.text, written.arguments:
         case "name", [ast.Argument(None, ast.Literal(str() as glob, span))] if glob:
-            if of_regex := _OF_REGEX.search(glob):
+            if of_regex := _OF_REGEX.search(glob) or _ENDS.search(glob):
                 message = f"`{of_regex[0]}` stands for itself in a name: only `*` is special"
-                instead = f'write `"{_OF_REGEX.sub("*", glob)}"`'
+                instead = f'write `"{_ENDS.sub("", _OF_REGEX.sub("*", glob))}"`'
                 findings.warning("W0513", span, message, instead)
             return ByName(glob)
         case "name", _:
@@ -224,6 +248,7 @@ def _selector(written: ast.Application, scope: PatternScope, findings: Findings)
         case "op", arguments:
             parts = [scope.operators(argument) for argument in arguments]
             names = [op.name for part in parts for op in part or ()]
+            check_names_twice([argument.value for argument in arguments], findings)
             values = [argument.value for argument in arguments]
             check_listed([each for each in values if isinstance(each, ast.Name)], findings)
             return None if None in parts else ByOperator(tuple(dict.fromkeys(names)))
