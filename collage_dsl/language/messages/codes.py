@@ -85,6 +85,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "W0542": "a composite that the target gives to no library",
         "W0543": "a compiler whose name is almost that of a known one",
         "W0544": "a call of which the target has no code",
+        "W0545": "a library that is for another kind of target",
         # Graphs in the text notation.
         "E0601": "a graph returns nothing",
         "E0602": "an attribute without a default has no value",

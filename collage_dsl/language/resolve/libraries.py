@@ -1,6 +1,8 @@
 """Composites that their target gives to no library, and calls that nothing in it can run."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 
 from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Toolchain
@@ -8,11 +10,21 @@ from collage_dsl.graph.operators import PACKED_CALLS, without_code
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.reasoning.patterns.always import always_called
 from collage_dsl.language.syntax import ast
+from collage_dsl.resources import folder
 from collage_dsl.rules import DFPattern, FusionRule, OpPredicate, Tagged, sub_rules
 from collage_dsl.source import Span
 
 NATIVE = "tvm"
 """The compiler that stands for TVM itself, as where no compiler is named."""
+
+_COMPILER = re.compile(r'^\s*compiler\s+"([^"]+)"', re.MULTILINE)
+
+
+@cache
+def shipped() -> frozenset[str]:
+    """The compilers of the shipped specs."""
+    texts = (path.read_text("utf-8") for path in folder("specs").glob("*.collage"))
+    return frozenset((NATIVE, *(name for text in texts for name in _COMPILER.findall(text))))
 
 
 def check_libraries(
@@ -25,17 +37,23 @@ def check_libraries(
 ) -> None:
     """
     Report the libraries that composites of a native target name and its option `libs` does not,
-    each once. `places` are those of the labels in this file; others are reported at `rules`.
+    each once, and in the target of a shipped library those that name another one. `places` are
+    those of the labels in this file; others are reported at `rules`.
     """
-    if target.compiler not in (None, NATIVE):
+    compiler = target.compiler or NATIVE
+    is_native = compiler == NATIVE
+    if not is_native and compiler not in shipped():
         return
     first: dict[str, str] = {}
-    for label in _not_linked(rule, _libs(target)):
-        first.setdefault(_library(label), label)
+    for label in _not_linked(rule, _libs(target) if is_native else (compiler,)):
+        if is_native or _library(label) in shipped() - {NATIVE}:
+            first.setdefault(_library(label), label)
     for library, label in first.items():
         message = f"target `{target.name}` does not use the library `{library}`, "
         message += f"so `{label}` is only a label"
         hint = f'write `libs: ["{library}"]` in the target\'s options, or `compiler "{library}";`'
+        if not is_native:
+            hint = f'the compiler is `{compiler}`: write `compiler "{library}";`, or another label'
         notes = (Note("the target", written.span),)
         findings.warning("W0542", places.get(label, rules), message, hint, notes)
 

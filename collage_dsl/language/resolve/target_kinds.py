@@ -7,6 +7,7 @@ from collage_dsl.graph.operators import TVM_VERSION
 from collage_dsl.graph.target_kinds import processors, target_kinds
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.messages.hints import Hint, closest, did_you_mean, meant_word, write
+from collage_dsl.language.reasoning.findings.list_items import check_twice
 from collage_dsl.language.syntax import ast
 from collage_dsl.source import Span
 
@@ -55,6 +56,8 @@ def option_value(
 
 def _strings(name: str, written: ast.List, findings: Findings) -> tuple[str, ...] | None:
     found: list[str] = []
+    strings = [item for item in written.items if isinstance(item, ast.Literal)]
+    check_twice([(item.value, item.span) for item in strings], findings)
     for item in written.items:
         match item:
             case ast.Literal(str() as text):
@@ -101,6 +104,9 @@ def _check_processor(name: str, value: Option, span: Span, findings: Findings) -
             if not each.startswith(("+", "-")):
                 message = f"LLVM takes `{each}` for `-{each}`: code without these instructions"
                 findings.warning("W0541", span, message, f'write `"+{each}"` or `"-{each}"`')
+            elif each.startswith("+") and f"-{each[1:]}" in value:
+                message = f"`{each}` asks for the instructions that `-{each[1:]}` excludes"
+                findings.warning("W0541", span, message, "remove one of them")
 
 
 def _lacks_prefix(kind: str, name: str, value: Option) -> str:
