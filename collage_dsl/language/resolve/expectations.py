@@ -236,9 +236,24 @@ def _zero(question: Question, asked: Asked) -> str:
                 and not bounds.least <= asks <= _most_calls(spec, bounds)
             ):
                 return f"a candidate of `{spec.name}` has {_number(spec, bounds)}, not {asks}"
+            if graph is not None and (why := _not_proposed(spec, names, graph)):
+                return why
             if graph is not None and not spec.coalesce:
                 refusal = spec.limits.refusal(graph, SubGraph(graph.set_of(*names)))
                 return refusal and f"the limits refuse a candidate with these nodes: {refusal}"
+    return ""
+
+
+def _not_proposed(spec: FusionSpec, names: frozenset[str], graph: Graph) -> str:
+    """Why `spec` has no candidate with one of these calls; empty if it may have."""
+    for name in sorted(names.intersection(_calls(graph))):
+        op = graph.nodes[graph.index(name)].op
+        if op in operators() and absent(spec.rule, (op,)):
+            return f"no candidate of `{spec.name}` has `{op}`, the operator of `{name}`"
+        for placement in spec.placements:
+            chosen = placement.selected(graph) >> graph.index(name) & 1
+            if chosen and placement.action == "forbid":
+                return f"`{name}` is forbidden on `{spec.name}`"
     return ""
 
 
