@@ -86,6 +86,10 @@ class Findings:
         with suppress(_TooManyError):
             yield
 
+    def advised(self, code: str, span: Span, hint: str) -> bool:
+        """Whether something of this code at `span` was reported with the same hint."""
+        return any((d.code, d.span, d.help) == (code, span, hint) for d in self._found)
+
     def in_order(self) -> tuple[Diagnostic, ...]:
         return in_file_order(self._found)
 

@@ -6,12 +6,14 @@ from typing import assert_never
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.reasoning.findings.fitting import check_fit
 from collage_dsl.language.reasoning.findings.growth import check_rule_growth
+from collage_dsl.language.reasoning.findings.inner_limits import check_inner_limits
 from collage_dsl.language.reasoning.findings.joining import (
     check_growing,
     check_joined,
     check_joining,
     check_siblings,
 )
+from collage_dsl.language.reasoning.findings.list_items import check_names_twice
 from collage_dsl.language.reasoning.findings.repeated import check_label, check_repeated
 from collage_dsl.language.reasoning.findings.too_small import check_least, check_size
 from collage_dsl.language.reasoning.patterns.limit_places import LimitPlaces
@@ -62,10 +64,13 @@ def check_rule(
             if not check_size(inner, limits, places, findings):
                 check_least(inner, limits, places, findings)
             check_joined(inner, limits, places, findings)
+            check_inner_limits(inner, limits, places, findings)
             check_needed_limits(inner, limits, places, findings)
         case Tagged(label, inner):
             check_label(label, inner, place, findings)
-        case OpCallByKind() | DFPattern() | OpPredicate() | Host():
+        case OpCallByKind():
+            check_names_twice(plain, findings)
+        case DFPattern() | OpPredicate() | Host():
             pass
         case Horizontal():
             check_siblings(rule, place, findings)

@@ -11,13 +11,14 @@ from collage_dsl.language.messages.hints import Hint, did_you_mean
 from collage_dsl.language.reasoning.findings.computing import Places, check_computed
 from collage_dsl.language.reasoning.findings.effects import check_proposing
 from collage_dsl.language.reasoning.findings.fitting import check_fit
+from collage_dsl.language.reasoning.findings.inner_limits import check_inner_limits
 from collage_dsl.language.reasoning.findings.joining import check_joined, check_merging
 from collage_dsl.language.reasoning.findings.too_small import check_least
 from collage_dsl.language.reasoning.patterns.coverage import check_fallback
 from collage_dsl.language.reasoning.patterns.limit_places import LimitPlaces
 from collage_dsl.language.reasoning.patterns.single_calls import check_needed_limits
 from collage_dsl.language.resolve.arguments import named_arguments
-from collage_dsl.language.resolve.compilers import check_compiler, check_libs
+from collage_dsl.language.resolve.compilers import check_compiler, check_device, check_libs
 from collage_dsl.language.resolve.libraries import NATIVE, check_code, check_libraries
 from collage_dsl.language.resolve.limits import check_limits
 from collage_dsl.language.resolve.measuring import MEASURES, check_measuring
@@ -104,6 +105,7 @@ class _TargetChecker:
         check_fit(rule, limits, places, self.findings)
         check_least(rule, limits, places, self.findings, keeps_single=fallback)
         check_joined(rule, limits, places, self.findings)
+        check_inner_limits(rule, limits, places, self.findings)
         if coalesce:
             check_merging(rule, limits, settings["after"].name.span, self.findings)
         else:
@@ -179,7 +181,7 @@ class _TargetChecker:
                     value = unchecked.pop(argument.name.text)
                     check_option(kind, argument.name, value, argument.value.span, self.findings)
                     if argument.name.text == "libs":
-                        check_libs(argument.value, self.findings)
+                        check_libs(argument.value, kind.text, self.findings)
         return found
 
     def settings(self) -> dict[str, ast.Field | ast.Block]:
@@ -230,6 +232,7 @@ class _TargetChecker:
                 return None
             case ast.Literal(str() as text, span) if text:
                 check_compiler(text, span, self.findings)
+                check_device(text, self.written.kind.text, span, self.findings)
                 return text
             case other:
                 message = "`compiler` must be the name of a backend, in double quotes"

@@ -17,6 +17,7 @@ from collage_dsl.language.reasoning.findings.effects import grown_by, may_have
 from collage_dsl.language.reasoning.patterns.always import always_called
 from collage_dsl.language.reasoning.patterns.coverage import Calls
 from collage_dsl.language.reasoning.patterns.extent import extent
+from collage_dsl.language.reasoning.patterns.pattern_shape import written_in_all
 from collage_dsl.rules import (
     CombineByPrimitives,
     DFPattern,
@@ -27,6 +28,7 @@ from collage_dsl.rules import (
     OpPredicate,
     sub_rules,
 )
+from collage_dsl.rules.pattern import Call, Flat, PathFrom, PatternCall, Repeat, TupleOfEach
 from collage_dsl.rules.rule import FUSIBLE
 from collage_dsl.rules.rule_functions import function_of
 from collage_dsl.source import Span
@@ -74,6 +76,12 @@ class Group:
             return False
         if not found.others and own.least > found.least:
             return False
+        if (
+            self.rule is seed.rule
+            and self.most == own.most
+            and _most_of(seed.rule, found.ops) < found.least
+        ):
+            return False
         return not any(_is_refused(ops, found) for ops in _always(seed.rule))
 
     def can_be_joined(self, one: Seed, other: Seed) -> bool:
@@ -95,6 +103,20 @@ def _always(rule: FusionRule) -> Iterator[tuple[str, ...]]:
         for call in always_called(rule.pattern):
             if not call.kinds:
                 yield call.ops
+
+
+def _most_of(rule: FusionRule, ops: Sequence[str]) -> float:
+    """The most calls of `ops` in a candidate of `rule`, as far as it is known."""
+    if not isinstance(rule, DFPattern):
+        return inf
+    found = 0
+    for part in written_in_all(rule.pattern):
+        match part:
+            case Repeat() | PathFrom() | PatternCall() | TupleOfEach() | Flat():
+                return inf
+            case Call():
+                found += bool(part.kinds) or not set(part.ops).isdisjoint(ops)
+    return found
 
 
 def _is_refused(ops: tuple[str, ...], variant: Computed) -> bool:

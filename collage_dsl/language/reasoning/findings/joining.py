@@ -77,6 +77,10 @@ def check_joining(rule: CombineByPrimitives, span: Span, findings: Findings) -> 
         message = f"{refused.bounded} refuses everything that is joined: {refused.reason}"
         hint = f"write `{refused.name}: {refused.least}` or more"
         findings.warning("W0425", span, message, hint, _notes(rule.rule))
+    elif all(map(_joins_calls, rule.using)) and _takes_only_constants(rule.rule):
+        message = "all that these candidates take is constant, so none takes the result of another"
+        hint = "write the rule in it alone, or a parameter without `const`"
+        findings.warning("W0425", span, message, hint, _notes(rule.rule))
     else:
         check_primitives(rule, span, findings)
 
@@ -98,6 +102,10 @@ def check_growing(rule: Vertical, span: Span, findings: Findings) -> None:
     if rule.prologue is None and rule.epilogue is None:
         message = "this has no prologue and no epilogue, so it adds nothing"
         findings.warning("W0425", span, message, "write `epilogue: broadcast`")
+    elif rule.epilogue is None and _takes_only_constants(rule.rule):
+        message = "all that these candidates take is constant, so none has a prologue"
+        hint = "write `epilogue: broadcast`, or the rule in it alone"
+        findings.warning("W0425", span, message, hint, _notes(rule.rule))
     elif inner:
         refused = {what: depth for what, depth in _sides(rule, inner) if depth > rule.max_depth}
         if not refused:
@@ -165,9 +173,9 @@ def check_joined(
             findings.warning(
                 "W0422", written["max_exits"], message, f"write {written.limit('max_exits', 'any')}"
             )
-        elif isinstance(each, Horizontal) and each.max != default_of(Horizontal, "max"):
-            _check_exits(each.max, limits.max_exits, written, findings)
         inner = extent(each.rule)
+        if isinstance(each, Horizontal) and each.max != default_of(Horizontal, "max"):
+            _check_siblings_fit(each.max, inner, limits, written, findings)
         if inner is None or _refused(inner.least, inner.depth, *bounds) is not None:
             continue
         refused = _refused(*_larger(each, inner), *bounds)
@@ -177,13 +185,20 @@ def check_joined(
             findings.warning("W0422", written[refused.name], message, hint, _notes(each.rule))
 
 
-def _check_exits(most: int, exits: int | None, written: LimitPlaces, findings: Findings) -> None:
-    """Report `exits` that never allow as many siblings as `max` says: each has an exit."""
-    if exits is not None and exits < most:
-        message = f"`max_exits` {exits} refuses more than {count(exits, 'sibling')}, "
+def _check_siblings_fit(
+    most: int, inner: Extent | None, limits: Limits, written: LimitPlaces, findings: Findings
+) -> None:
+    """Report limits that never allow as many siblings as `max` says, for their exits or calls."""
+    least = {"max_exits": 1, "max_nodes": 0 if inner is None else inner.least}
+    for name, of_each in least.items():
+        limit = limits.max_exits if name == "max_exits" else limits.max_nodes
+        if limit is None or not of_each or not 2 <= limit // of_each < most:
+            continue
+        fit = limit // of_each
+        message = f"`{name}` {limit} refuses more than {count(fit, 'sibling')}, "
         message += f"but `horizontal` has `max` {most}"
-        hint = f"write {written.limit('max_exits', most)}, or `max: {exits}`"
-        findings.warning("W0422", written["max_exits"], message, hint)
+        hint = f"write {written.limit(name, most * of_each)}, or `max: {fit}`"
+        findings.warning("W0422", written[name], message, hint)
 
 
 def _joiners(rule: FusionRule) -> Iterator[Joining]:

@@ -17,6 +17,7 @@ from collage_dsl.rules import (
     OnlyValid,
     OnlyVariants,
     OpCallByKind,
+    OpPredicate,
     Pattern,
     Tagged,
     Union,
@@ -103,6 +104,8 @@ def _proposes(larger: Leaf, smaller: Leaf, is_first: bool) -> bool:
             return _operators(one) >= _operators(other) and subsumes(one, other)
         case OpCallByKind(kinds), OpCallByKind(fewer):
             return set(kinds) >= set(fewer)
+        case OpPredicate(asked, ops), OpPredicate(same, fewer) if asked == same:
+            return not ops or (bool(fewer) and set(ops) >= set(fewer))
         case OpCallByKind(kinds), DFPattern(pattern):
             return is_first and _is_call_of(pattern, kinds)
         case one, other:

@@ -18,6 +18,7 @@ from collage_dsl.rules import (
     OnlyValid,
     OnlyVariants,
     OpCallByKind,
+    OpPredicate,
     Pattern,
     Tagged,
     Union,
@@ -101,6 +102,8 @@ def covered(rule: FusionRule, *, refuses_regions: bool) -> Calls:
             return Calls(frozenset(kinds))
         case DFPattern(pattern):
             return Calls(ops=_only_calls(pattern))
+        case OpPredicate(_, ops) if ops:
+            return Calls(ops=frozenset(ops))
         case Union(rules):
             found = Calls()
             for one in rules:

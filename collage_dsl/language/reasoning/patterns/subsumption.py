@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count, islice, product
+from itertools import islice, product
 from typing import assert_never
 
 from collage_dsl.language.reasoning.patterns.pattern_shape import always_bound, may_be_there
@@ -46,22 +46,29 @@ _MOST_FORMS = 81
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A pattern with its names replaced by numbers: its equations and its conditions."""
+    """
+    A pattern with its names replaced by numbers: its equations and its conditions. `names` are the
+    operators and kinds of its calls, in order.
+    """
 
     shape: tuple[object, ...]
     demands: frozenset[object]
+    names: tuple[frozenset[str], ...]
 
 
 def subsumes(larger: Pattern, smaller: Pattern) -> bool:
     """
     Whether each match of `smaller` is also one of `larger`.
 
-    True if, for some choice of the optional calls of `larger`, both have the same equations and
-    `larger` has no condition that `smaller` lacks. Else False, though the answer may be yes.
+    True if, for some choice of the optional calls of `larger`, both have the same equations, each
+    call of `larger` has all operators of the one in `smaller`, and `larger` has no condition that
+    `smaller` lacks. Else False, though the answer may be yes.
     """
     wanted = form(smaller)
     return any(
-        found.shape == wanted.shape and found.demands <= wanted.demands
+        found.shape == wanted.shape
+        and found.demands <= wanted.demands
+        and all(map(frozenset.issuperset, found.names, wanted.names))
         for found in (form(one) for one in islice(_decided(larger), _MOST_FORMS))
     )
 
@@ -77,7 +84,8 @@ def form(pattern: Pattern) -> Form:
         if part != Constant(True)
     ]
     anchor = numbering.number(pattern.anchor)
-    return Form((*shape, pattern.taps, anchor), frozenset((*demands, *numbering.attributes)))
+    demanded = frozenset((*demands, *numbering.attributes))
+    return Form((*shape, pattern.taps, anchor), demanded, tuple(numbering.named))
 
 
 class _Numbering:
@@ -88,7 +96,7 @@ class _Numbering:
         self.values = pattern.values
         self.numbers: dict[str, int] = {}
         self.attributes: list[object] = []
-        self.calls = count()
+        self.named: list[frozenset[str]] = []
 
     def name(self, name: str) -> object:
         """The number of a name; the first time, together with its value."""
@@ -117,7 +125,8 @@ class _Numbering:
             case Anything() | Number() | ListOf():
                 return operand
             case Call(_, operands, attributes):
-                number = next(self.calls)
+                number = len(self.named)
+                self.named.append(frozenset(operand.names))
                 found = tuple(map(self.operand, operands))
                 self.attributes += [
                     (number, part)
@@ -125,7 +134,7 @@ class _Numbering:
                     for part in all_of(self.demand(where.condition))
                 ]
                 modifiers = (operand.optional, operand.ordered, operand.shared)
-                return Call, frozenset(operand.names), modifiers, found
+                return Call, modifiers, found
             case Flat(op, operands, shared):
                 return Flat, op, shared, tuple(map(self.operand, operands))
             case PatternCall(pattern, operands, optional):
