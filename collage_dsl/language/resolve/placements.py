@@ -7,7 +7,7 @@ from itertools import islice
 from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.messages.hints import did_you_mean
-from collage_dsl.language.reasoning.findings.effects import absent, always_has
+from collage_dsl.language.reasoning.findings.effects import absent, always_has, may_have
 from collage_dsl.language.reasoning.findings.forms_in_relax import check_listed
 from collage_dsl.language.reasoning.findings.list_items import check_names_twice
 from collage_dsl.language.resolve.scope import PatternScope
@@ -140,10 +140,11 @@ def _check_effect(
     """Report a placement of calls that the target never has, or one that leaves it none."""
     target = item.target.text
     match selector:
-        case ByOperator(ops) if missing := absent(rule, ops):
-            message = f"`{target}` never runs {missing}"
+        case ByOperator(ops) if missing := _never_run(item, ops, rule):
+            message = f"`{target}` never runs {listed(missing[:3])}"
+            one = "it" if len(missing) == 1 else "one of them"
             what = (
-                "so a model with it has no plan"
+                f"so a model with {one} has no plan"
                 if item.action == "pin"
                 else "so this has no effect"
             )
@@ -153,6 +154,16 @@ def _check_effect(
             message = f"this forbids every call on `{target}`"
             hint = "`*` matches every name: write a longer name, or remove the target"
             findings.warning("W0513", item.selector.span, message, hint)
+
+
+def _never_run(item: ast.Placement, ops: tuple[str, ...], rule: FusionRule) -> tuple[str, ...]:
+    """
+    Those of `ops` that no candidate of `rule` has. A `forbid` has an effect if candidates may have
+    one of `ops`, so then there are none; a `pin` leaves no plan for each of the others.
+    """
+    has = may_have(rule)
+    missing = tuple(op for op in ops if op not in has)
+    return missing if item.action == "pin" or len(missing) == len(ops) else ()
 
 
 def _is_of_all(selector: Selector) -> bool:
