@@ -323,11 +323,15 @@ def equations(pattern: Pattern) -> Pattern:
     return replace(pattern, conditions=kept)
 
 
+KINDS = {"cublas": "cuda", "cudnn": "cuda", "cutlass": "cuda", "hipblas": "rocm"}
+"""The kinds of targets of libraries that run on no processor."""
+
+
 @pytest.mark.parametrize("name", table_names())
 def test_the_equations_of_a_pattern_are_what_a_file_could_say(name: str) -> None:
     patterns = [equations(pattern) for pattern in table(name).patterns.values()]
     rule = Union(tuple(Tagged(pattern.name, DFPattern(pattern)) for pattern in patterns))
-    spec = FusionSpec(Toolchain("t", compiler=name), rule)
+    spec = FusionSpec(Toolchain("t", KINDS.get(name, "llvm"), compiler=name), rule)
     text = to_text(spec)
 
     found = {diagnostic.code for diagnostic in check(Source("table.collage", text))}
