@@ -103,6 +103,17 @@ def test_a_mistake_is_told(text: str, said: str) -> None:
     assert said in said_by(found)
 
 
+def test_what_a_relation_says_is_told_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_package, "_package", lambda: None)
+    findings.cache_clear()
+
+    (found,) = said_of("pattern p(x: [_, _], i: [_, 3]) { y = onnx.GatherND(x, i); yield y; }")
+
+    findings.cache_clear()
+    assert found.code == "E0320"
+    assert "`dim(i, 1)` is always a whole number from 1 to 2" in said_by(found)
+
+
 @pytest.mark.parametrize("text", MISTAKES)
 def test_without_the_package_nothing_is_said(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_package, "_package", lambda: None)

@@ -13,7 +13,7 @@ from collage_dsl.report.text import compile_text
 from collage_dsl.saved import REPORT
 
 _MOST_BYTES = 1 << 30
-"""The longest report that is read, for some million kernels in all plans."""
+"""The longest report that is read."""
 
 
 class ReportError(Exception):

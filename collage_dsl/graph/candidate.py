@@ -119,13 +119,11 @@ class SubGraph:
 
     @property
     def inside(self) -> OpSet:
-        start, nodes = self._inside
-        return nodes << start
+        return expanded(self._inside)
 
     @property
     def constants(self) -> OpSet:
-        start, nodes = self._constants
-        return nodes << start
+        return expanded(self._constants)
 
     def __hash__(self) -> int:
         return self._hash

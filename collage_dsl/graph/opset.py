@@ -9,8 +9,8 @@ OpSet = int
 """
 A set of node indexes. Union is `|`, intersection `&`, difference `& ~`.
 
-Where there are very many sets, the difference is written `a ^ a & b`: of 100 000 bits, Python takes
-four times as long for `a & ~b`.
+Where there are very many sets, the difference is written `a ^ a & b`: Python takes long for `~b` of
+many bits, which is negative.
 """
 
 _WINDOW_BITS = 64
@@ -128,8 +128,7 @@ class OpSets:
         return len(self._sets)
 
     def __getitem__(self, number: int) -> OpSet:
-        start, nodes = self._sets[number]
-        return nodes << start
+        return expanded(self._sets[number])
 
     def __iter__(self) -> Iterator[OpSet]:
         return map(expanded, self._sets)

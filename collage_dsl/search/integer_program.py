@@ -226,6 +226,7 @@ def _least_exactly(
             break
         program.refuse(taken)
     most = _sum(values, found) / unit
+    # More than the rounding of a sum, and, where sums are exact, less than the least difference.
     program.at_most(objective, most + max(0.5 * shared / unit, 1e-12 * most, 1e-6))
     return found
 

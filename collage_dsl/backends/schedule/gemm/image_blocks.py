@@ -23,14 +23,13 @@ TURNED = 24  # the time to transpose the sums of a tile of channels, in steps of
 class ImageBlocks:
     """
     `strips` of `rows` rows of the image, of which the last may have fewer, in tiles of `tile`
-    pixels. If they are copied `by_tiles`, the pixels of a tile follow each other for all products.
+    pixels.
     """
 
     rows: int
     strips: int
     tile: int
     filters: PackedFilters
-    by_tiles: bool
 
 
 def image_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks:
@@ -40,10 +39,7 @@ def image_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks:
     strips = -(-form.height // rows)
     pixels = rows * form.width
     tile = tiles_of(pixels, (machine.registers - OTHERS) // VECTORS, 1, waiting=False).height
-    channels = even_part(form.channels, DEPTH // form.taps)
-    panels = Panels(form.column.extent, channels * form.taps, machine.lanes, VECTORS)
-    filters = PackedFilters(panels, form.channels // channels, prod(extents(form.groups)))
-    return ImageBlocks(rows, strips, tile, filters, machine.has_few_registers)
+    return ImageBlocks(rows, strips, tile, _filters(form, machine.lanes, VECTORS))
 
 
 def pixel_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks | None:
@@ -56,8 +52,7 @@ def pixel_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks | None:
     """
     if not machine.has_few_registers:
         return None
-    columns = form.column.extent
-    height = tiles_of(columns, MOST_FILTERS, 1, waiting=False).height
+    height = tiles_of(form.column.extent, MOST_FILTERS, 1, waiting=False).height
     tile = (machine.registers - 1) // (height + 1) * machine.lanes
 
     def computed(rows: int) -> int:
@@ -72,7 +67,11 @@ def pixel_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks | None:
     scattered = SCATTERED if form.taps > 1 else 1.0
     if computed(rows) * inner > form.height * form.width * (inner + TURNED) * scattered:
         return None
+    return ImageBlocks(rows, -(-form.height // rows), tile, _filters(form, 1, height))
+
+
+def _filters(form: ImageProduct, lanes: int, vectors: int) -> PackedFilters:
+    """The weights in panels of so many vectors, in parts of not too many products."""
     channels = even_part(form.channels, DEPTH // form.taps)
-    panels = Panels(columns, channels * form.taps, 1, height)
-    filters = PackedFilters(panels, form.channels // channels, prod(extents(form.groups)))
-    return ImageBlocks(rows, -(-form.height // rows), tile, filters, by_tiles=True)
+    panels = Panels(form.column.extent, channels * form.taps, lanes, vectors)
+    return PackedFilters(panels, form.channels // channels, prod(extents(form.groups)))

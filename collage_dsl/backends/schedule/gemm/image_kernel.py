@@ -212,7 +212,8 @@ class ImageKernel:
 
     @property
     def _by_tiles(self) -> bool:
-        return self.blocks.by_tiles and self._in_order
+        """Whether the copied pixels of a tile follow each other for all inner indexes."""
+        return self._in_order and self.context.machine.has_few_registers
 
     def _at(self, inner: Expr, pixel: Expr) -> Expr:
         """Where the copied pixels have one of a strip, for an inner index."""
