@@ -26,7 +26,7 @@ import graphs
 
 import collage_dsl as collage
 from collage_dsl.backends.base import Backend
-from collage_dsl.graph import CandidateKernel, Graph, Kind, members
+from collage_dsl.graph import CandidateKernel, Graph, Kind
 from collage_dsl.rules import Limits
 
 SPEC = Path(__file__).with_name("search.collage")
@@ -105,7 +105,7 @@ def price(candidate: CandidateKernel) -> float:
     """The k-th operator of a kernel costs c * 0.9^k."""
     graph, costs = candidate.graph, FIRST[candidate.target]
     total = 0.0
-    for k, index in enumerate(members(candidate.sub_graph.inside & graph.calls)):
+    for k, index in enumerate(candidate.call_indexes):
         kind = "anchor" if graph.nodes[index].kind is Kind.ANCHOR else "other"
         total += costs[kind] * 0.9**k
     return total

@@ -28,8 +28,7 @@ def eager(problem: Problem) -> Plan:
                 continue
             price = problem.price(candidate)
             taken = (*chosen, candidate)
-            insides = [each.sub_graph.inside for each in taken]
-            if price is not None and is_acyclic(problem.graph, insides):
+            if price is not None and is_acyclic(problem.graph, taken):
                 rank = cost + price, demotion + problem.demotion(candidate), kernels + 1
                 heapq.heappush(queue, (rank, next(order), covered | ranks, taken))
     if best is None:

@@ -59,7 +59,7 @@ def test_each_search_finds_a_best_choice(bounded: bool, seed: int) -> None:
         each
         for each in given_.candidates
         if generator.random() < 0.3
-        and given_.places.of(each.sub_graph.inside)
+        and given_.places.of(each.sub_graph)
         and not isinstance(given_.cost(each), Infeasible)
     )
     parts = [each for each in given_.candidates if each not in regions]
@@ -88,7 +88,7 @@ def assert_best(problem: Problem, kernels: tuple[CandidateKernel, ...]) -> None:
         assert rank_of(problem, kernels)[0] == rank_of(problem, best.candidates)[0]
         assert demotions[0] == demotions[1]
         assert len(kernels) == len(best.kernels)
-    elif all(problem.places.of(each.sub_graph.inside) for each in problem.candidates):
+    elif all(problem.places.of(each.sub_graph) for each in problem.candidates):
         left = [each for each in as_far_as_possible(problem).candidates if is_alone(each)]
         assert len(alone) <= len(left)
 
@@ -139,7 +139,7 @@ def test_too_many_states_are_refused() -> None:
     graph = graph_of(edges, list(edges))
     found = [candidate(graph, *pair) for pair in zip(edges, list(edges)[3:], strict=False)]
     problem = Problem(graph, [*(candidate(graph, name) for name in edges), *found], lambda _: 1.0)
-    places = [problem.places.of(each.sub_graph.inside) for each in problem.candidates]
+    places = [problem.places.of(each.sub_graph) for each in problem.candidates]
     known = [place for place in places if place is not None]
 
     assert len(StateGraph(problem.places.calls, known, 100).numbers) > 7

@@ -73,7 +73,7 @@ def rivals(plan: Plan, costs: Mapping[CandidateKernel, Cost]) -> list[Ways]:
     the same calls, and cost as little as possible beside that kernel.
     """
     covers = _Covers(costs)
-    planned = {index: each for each in plan.candidates for index in members(each.calls)}
+    planned = {index: each for each in plan.candidates for index in each.call_indexes}
     groups: dict[OpSet, dict[frozenset[CandidateKernel], Sequence[CandidateKernel]]] = {}
     for candidate in covers.feasible:
         calls = candidate.calls

@@ -1,8 +1,9 @@
 """A candidate is a sub-graph and the toolchain that would run it as one kernel."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 
 from collage_dsl.graph.graph import Graph
 from collage_dsl.graph.measuring import Measuring
@@ -12,7 +13,10 @@ from collage_dsl.graph.opset import (
     compact,
     expanded,
     first,
+    joined,
+    last,
     members,
+    members_of,
     union_of,
 )
 from collage_dsl.graph.tuning import Record, Tuning
@@ -47,15 +51,33 @@ class Composite:
         constants: OpSet = 0,
         parts: tuple["Composite", ...] = (),
     ) -> None:
+        self._set(label, compact(inside), compact(constants), parts)
+
+    def _set(
+        self, label: str, inside: Compact, constants: Compact, parts: tuple["Composite", ...]
+    ) -> None:
         set_field = partial(object.__setattr__, self)
         set_field("label", label)
-        set_field("_inside", compact(inside))
-        set_field("_constants", compact(constants))
+        set_field("_inside", inside)
+        set_field("_constants", constants)
         set_field("parts", parts)
+
+    @staticmethod
+    def of(sub_graph: "SubGraph", label: str) -> "Composite":
+        """All of `sub_graph`, with its composites as parts."""
+        made = object.__new__(Composite)
+        made._set(label, sub_graph.nodes, sub_graph.bound, sub_graph.composites)
+        return made
 
     @property
     def inside(self) -> OpSet:
         return expanded(self._inside)
+
+    @property
+    def last(self) -> int:
+        """The last node inside, by which composites are sorted."""
+        start, nodes = self._inside
+        return start + last(nodes)
 
     @property
     def constants(self) -> OpSet:
@@ -89,8 +111,10 @@ class SubGraph:
     large graph has many candidates, and each has few nodes.
     """
 
-    _inside: Compact
-    _constants: Compact
+    nodes: Compact
+    """The nodes inside."""
+    bound: Compact
+    """The constants."""
     composites: tuple[Composite, ...]
     variants: Variants
     _hash: int = field(repr=False, compare=False)
@@ -103,13 +127,7 @@ class SubGraph:
         composites: tuple[Composite, ...] = (),
         variants: Variants = None,
     ) -> None:
-        nodes = compact(inside)
-        set_field = partial(object.__setattr__, self)
-        set_field("_inside", nodes)
-        set_field("_constants", compact(constants))
-        set_field("composites", composites)
-        set_field("variants", variants)
-        set_field("_hash", hash((nodes, len(composites))))
+        self._set(compact(inside), compact(constants), composites, variants)
         left = inside
         for composite in composites:
             part = composite.inside
@@ -117,13 +135,41 @@ class SubGraph:
                 raise ValueError(_misplaced(composite, self))
             left ^= part
 
+    def _set(
+        self, nodes: Compact, bound: Compact, composites: tuple[Composite, ...], variants: Variants
+    ) -> None:
+        set_field = partial(object.__setattr__, self)
+        set_field("nodes", nodes)
+        set_field("bound", bound)
+        set_field("composites", composites)
+        set_field("variants", variants)
+        set_field("_hash", hash((nodes, len(composites))))
+
+    def _with(
+        self,
+        composites: tuple[Composite, ...],
+        variants: Variants,
+        *,
+        nodes: Compact | None = None,
+        bound: Compact | None = None,
+    ) -> "SubGraph":
+        """The same with other composites and variants, and other nodes where they are given."""
+        made = object.__new__(SubGraph)
+        made._set(nodes or self.nodes, bound or self.bound, composites, variants)
+        return made
+
     @property
     def inside(self) -> OpSet:
-        return expanded(self._inside)
+        return expanded(self.nodes)
+
+    @property
+    def indexes(self) -> Sequence[int]:
+        """The nodes inside, ascending."""
+        return members_of(self.nodes)
 
     @property
     def constants(self) -> OpSet:
-        return expanded(self._constants)
+        return expanded(self.bound)
 
     def __hash__(self) -> int:
         return self._hash
@@ -135,14 +181,14 @@ class SubGraph:
         """
         composites = (*self.composites, *other.composites)
         if len(composites) > 1:
-            composites = tuple(sorted(composites, key=lambda c: c.inside))
+            composites = tuple(sorted(composites, key=attrgetter("last")))
+        nodes, bound = joined(self.nodes, other.nodes), joined(self.bound, other.bound)
         variants = common(self.variants, other.variants)
-        constants = self.constants | other.constants
-        return SubGraph(self.inside | other.inside, constants, composites, variants)
+        return self._with(composites, variants, nodes=nodes, bound=bound)
 
     def overlaps(self, other: "SubGraph") -> bool:
         """Whether a node is inside both."""
-        (start, nodes), (other_start, others) = self._inside, other._inside
+        (start, nodes), (other_start, others) = self.nodes, other.nodes
         gap = other_start - start
         return bool(nodes >> gap & others if gap >= 0 else nodes & others >> -gap)
 
@@ -155,12 +201,11 @@ class SubGraph:
         """The same nodes for other variants."""
         if variants == self.variants:
             return self
-        return SubGraph(self.inside, self.constants, self.composites, variants)
+        return self._with(self.composites, variants)
 
     def labelled(self, label: str) -> "SubGraph":
         """The same nodes as one composite, which contains the earlier composites."""
-        tag = Composite(label, self.inside, self.constants, self.composites)
-        return SubGraph(self.inside, self.constants, (tag,), self.variants)
+        return self._with((Composite.of(self, label),), self.variants)
 
     def moved(self, source: Graph, target: Graph) -> "SubGraph":
         """The same sub-graph in `target`, where the nodes have the same names."""
@@ -175,7 +220,7 @@ class SubGraph:
     def order(self) -> tuple[Compact, tuple[str, ...], Compact]:
         """A sort key: by first node, then nodes, composites and bound constants."""
         labels = tuple(composite.label for composite in self.composites)
-        return (self._inside, labels, self._constants)
+        return (self.nodes, labels, self.bound)
 
 
 def _misplaced(wrong: Composite, sub_graph: SubGraph) -> str:
@@ -269,6 +314,12 @@ class CandidateKernel:
     def calls(self) -> OpSet:
         """The operator calls inside."""
         return self.sub_graph.inside & self.graph.calls
+
+    @property
+    def call_indexes(self) -> Sequence[int]:
+        """The operator calls inside, ascending."""
+        nodes = self.graph.nodes
+        return [index for index in self.sub_graph.indexes if nodes[index].is_call]
 
     @property
     def nodes(self) -> frozenset[str]:

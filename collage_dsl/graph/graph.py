@@ -7,15 +7,14 @@ from types import MappingProxyType
 
 from collage_dsl.graph.device import Device
 from collage_dsl.graph.opset import (
-    Compact,
+    NOTHING,
     OpSet,
     OpSets,
-    compact,
-    expanded,
-    first,
+    compact_of,
+    joined,
+    last,
     members,
     opset,
-    union_of,
 )
 from collage_dsl.graph.origin import Origin
 from collage_dsl.graph.types import Form, Kind, TensorType, Type
@@ -182,7 +181,7 @@ class Graph:
     @cached_property
     def inputs_of(self) -> OpSets:
         """For each node, the nodes that flow directly into it."""
-        return OpSets(compact(opset(node.inputs)) for node in self.nodes)
+        return OpSets(compact_of(node.inputs) for node in self.nodes)
 
     @cached_property
     def users_of(self) -> OpSets:
@@ -191,42 +190,46 @@ class Graph:
         for index, node in enumerate(self.nodes):
             for operand in node.inputs:
                 users[operand].append(index)
-        return OpSets(compact(opset(each)) for each in users)
+        return OpSets(map(compact_of, users))
 
     @cached_property
     def downstream_of(self) -> OpSets:
         """For each node, all nodes that it flows into, directly or not."""
-        below = [compact(0)] * len(self.nodes)
+        below = [NOTHING] * len(self.nodes)
         for index in reversed(range(len(self.nodes))):
-            users = self.users_of[index]
-            lower = union_of(expanded(below[user]) for user in members(users))
-            below[index] = compact(users | lower)
+            for user in members(self.users_of[index]):
+                below[index] = joined(below[index], joined((user, 1), below[user]))
         return OpSets(below)
 
     @cached_property
     def upstream_of(self) -> OpSets:
         """For each node, all nodes that flow into it, directly or not."""
-        above: list[Compact] = []
-        for inputs in self.inputs_of:
-            higher = union_of(expanded(above[index]) for index in members(inputs))
-            above.append(compact(inputs | higher))
+        above = [NOTHING] * len(self.nodes)
+        for index, inputs in enumerate(self.inputs_of):
+            for operand in members(inputs):
+                above[index] = joined(above[index], joined((operand, 1), above[operand]))
         return OpSets(above)
 
     @cached_property
     def depth_first(self) -> tuple[int, ...]:
         """All nodes in depth-first order, each after its inputs."""
         order: list[int] = []
-        seen = 0
-        pending = [(index, False) for index in reversed((*self.outputs, *range(len(self.nodes))))]
-        while pending:
-            index, inputs_done = pending.pop()
-            if inputs_done:
-                order.append(index)
-            elif not seen >> index & 1:
-                seen |= 1 << index
-                pending.append((index, True))
-                pending.extend((i, False) for i in reversed(self.nodes[index].inputs))
+        seen: set[int] = set()
+        for root in (*self.outputs, *range(len(self.nodes))):
+            pending = [(root, False)]
+            while pending:
+                index, inputs_done = pending.pop()
+                if inputs_done:
+                    order.append(index)
+                elif index not in seen:
+                    seen.add(index)
+                    pending.append((index, True))
+                    pending.extend((i, False) for i in reversed(self.nodes[index].inputs))
         return tuple(order)
+
+    @cached_property
+    def _returned(self) -> frozenset[int]:
+        return frozenset(self.outputs)
 
     @cached_property
     def results(self) -> OpSet:
@@ -242,37 +245,29 @@ class Graph:
 
     def exit(self, inside: OpSet) -> OpSet:
         """Inside nodes that a node outside uses or the function returns."""
-        found = inside & self.results
-        for i in members(inside):
-            if not self.users_of.is_within(i, inside):
-                found |= 1 << i
-        return found
+        return opset(i for i in members(inside) if self.is_needed_outside(i, inside))
+
+    def is_needed_outside(self, index: int, inside: OpSet) -> bool:
+        """Whether a node outside uses node `index`, or the function returns it."""
+        return index in self._returned or not self.users_of.is_within(index, inside)
 
     def input(self, inside: OpSet) -> OpSet:
         """Nodes outside that flow directly inside, including constants and literals."""
-        flows_in = 0
-        for i in members(inside):
-            flows_in |= self.inputs_of[i]
+        flows_in = self.inputs_of.union(members(inside))
         return flows_in ^ flows_in & inside
 
     def output(self, inside: OpSet) -> OpSet:
         """Nodes outside that inside nodes flow directly into."""
-        flows_out = 0
-        for i in members(inside):
-            flows_out |= self.users_of[i]
+        flows_out = self.users_of.union(members(inside))
         return flows_out ^ flows_out & inside
 
     def downstream(self, inside: OpSet) -> OpSet:
         """All nodes that inside nodes flow into, directly or not; some may be inside too."""
-        return union_of(self.downstream_of[i] for i in members(inside))
+        return self.downstream_of.union(members(inside))
 
     def taps(self, exits: OpSet, inside: OpSet) -> OpSet:
         """The `exits` of `inside` that an inside node also uses."""
-        found = 0
-        for i in members(exits):
-            if self.users_of.meets(i, inside):
-                found |= 1 << i
-        return found
+        return opset(i for i in members(exits) if self.users_of.meets(i, inside))
 
     def depth(self, inside: OpSet) -> int:
         """The longest path inside, counted in operator calls."""
@@ -294,9 +289,13 @@ class Graph:
 
     def is_convex(self, inside: OpSet) -> bool:
         """Whether no path leaves `inside` and comes back."""
-        if not inside & (inside - 1):  # at most one node
-            return True
-        return not any(self.downstream_of.meets(i, inside) for i in members(self.output(inside)))
+        users = {user for i in members(inside) for user in self.users_of.indexes(i)}
+        return not self.leads_back((i for i in users if not inside >> i & 1), inside)
+
+    def leads_back(self, outputs: Iterable[int], inside: OpSet) -> bool:
+        """Whether a path from the `outputs` of `inside` comes back."""
+        end = inside.bit_length()  # what comes after all of `inside` does not flow into it
+        return any(i < end and self.downstream_of.meets(i, inside) for i in outputs)
 
     def blocks(self, inside: OpSet) -> frozenset[int]:
         """The dataflow blocks that `inside` touches."""
@@ -325,9 +324,9 @@ class Graph:
 
     def in_one_block(self, inside: OpSet) -> bool:
         """Whether `inside` is not empty, and in one dataflow block."""
-        if not inside:
-            return False
-        block = self._block_of[self.nodes[first(inside)].block]
+        if not inside or len(self._block_of) == 1:
+            return inside != 0
+        block = self._block_of[self.nodes[last(inside)].block]
         return inside & block == inside
 
     @cached_property

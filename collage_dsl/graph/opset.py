@@ -23,10 +23,12 @@ _WIDE = 2_000
 
 def opset(indexes: Iterable[int]) -> OpSet:
     """The set of `indexes`."""
-    result = 0
-    for index in indexes:
-        result |= 1 << index
-    return result
+    return expanded(compact_of(indexes))
+
+
+def is_single(nodes: OpSet) -> bool:
+    """Whether the set has exactly one member."""
+    return nodes != 0 and nodes == 1 << nodes.bit_length() - 1
 
 
 def members(nodes: OpSet) -> Sequence[int]:
@@ -94,21 +96,52 @@ Compact = tuple[int, OpSet]
 """A set in little memory: its first member, and the set counted from there; (0, 0) if empty."""
 
 
-def compact(nodes: OpSet) -> Compact:
+def compact(nodes: OpSet, lowest: int = 0) -> Compact:
     """
-    The same set in the memory that its members need, whatever their indexes are.
+    The same set in the memory that its members need, whatever their indexes are. Where it is known
+    that no member is less than `lowest`, the first one is found at once.
 
     It is also the key to use instead of `nodes` in a large `set` or `dict`. Python hashes an
     integer modulo 2**61 - 1. A set of nodes and the same set moved by 61 nodes have the same hash,
     so nearly all sets of a long chain would collide.
     """
     if not nodes:
-        return _NOTHING
-    start = first(nodes)
-    return start, nodes >> start
+        return NOTHING
+    counted = nodes >> lowest
+    gap = first(counted)
+    return lowest + gap, counted >> gap
 
 
-_NOTHING: Compact = 0, 0
+NOTHING: Compact = 0, 0
+
+
+def compact_of(indexes: Iterable[int]) -> Compact:
+    """The compact set of `indexes`."""
+    known = tuple(indexes)
+    if not known:
+        return NOTHING
+    start, nodes = min(known), 0
+    for index in known:
+        nodes |= 1 << index - start
+    return start, nodes
+
+
+def joined(one: Compact, other: Compact) -> Compact:
+    """The union of two compact sets."""
+    if not one[1]:
+        return other
+    if not other[1]:
+        return one
+    if other[0] < one[0]:
+        one, other = other, one
+    start, nodes = one
+    return start, nodes | other[1] << other[0] - start
+
+
+def members_of(nodes: Compact) -> Sequence[int]:
+    """The members of a compact set, ascending."""
+    start, counted = nodes
+    return [start + index for index in members(counted)]
 
 
 def expanded(nodes: Compact) -> OpSet:
@@ -130,8 +163,16 @@ class OpSets:
     def __getitem__(self, number: int) -> OpSet:
         return expanded(self._sets[number])
 
+    def indexes(self, number: int) -> Sequence[int]:
+        """The members of set `number`, ascending."""
+        return members_of(self._sets[number])
+
     def __iter__(self) -> Iterator[OpSet]:
         return map(expanded, self._sets)
+
+    def union(self, numbers: Iterable[int]) -> OpSet:
+        """The nodes that are in any of the sets with these numbers."""
+        return expanded(reduce(joined, map(self._sets.__getitem__, numbers), NOTHING))
 
     def meets(self, number: int, nodes: OpSet) -> bool:
         """Whether set `number` and `nodes` have a member in common."""

@@ -11,7 +11,7 @@ from tvm.relax.expr import _update_type
 from collage_dsl.frontend.dataflow import Dataflow, is_value
 from collage_dsl.frontend.onnx_in_relax import is_onnx
 from collage_dsl.frontend.to_relax import check_value
-from collage_dsl.graph import Composite, Form, OpSet, extract, last, members, opset, places
+from collage_dsl.graph import Composite, Form, OpSet, extract, members, opset, places
 from collage_dsl.realization.order import in_order
 
 
@@ -129,7 +129,7 @@ class _Outliner:
         composite, add its results. In a dataflow block, only `outputs` can be used after it.
         """
         flow = self.flow
-        calls = {last(composite.inside): self.inner(composite) for composite in composites}
+        calls = {composite.last: self.inner(composite) for composite in composites}
         owner = {
             index: unit
             for composite, (unit, call) in zip(composites, calls.items(), strict=True)
@@ -138,8 +138,7 @@ class _Outliner:
         owner = {index: owner.get(index, index) for index in members(inside)}
         needs: dict[int, set[int]] = {unit: set() for unit in owner.values()}
         for index, unit in owner.items():
-            flows_in = members(_flows_in(flow, index))
-            needs[unit] |= {owner[i] for i in flows_in if i in owner} - {unit}
+            needs[unit] |= {owner[i] for i in _flows_in(flow, index) if i in owner} - {unit}
         for unit in in_order(needs, lambda unit: unit):
             if unit in calls:
                 values |= self.emit_call(builder, values, calls[unit])
@@ -169,13 +168,16 @@ class _Outliner:
         return {index: fields[place] for index, place in inner.results.items()}
 
 
-def _flows_in(flow: Dataflow, index: int) -> OpSet:
+def _flows_in(flow: Dataflow, index: int) -> set[int]:
     """The inputs of a node. For a tuple that is written inside its user, also its fields."""
-    found, pending = 0, flow.graph.inputs_of[index]
+    nodes = flow.graph.nodes
+    found: set[int] = set()
+    pending = list(nodes[index].inputs)
     while pending:
-        found |= pending
-        tuples = (i for i in members(pending) if flow.graph.nodes[i].form is Form.TUPLE)
-        pending = flow.graph.input(opset(tuples)) & ~found
+        operand = pending.pop()
+        if operand not in found:
+            found.add(operand)
+            pending += nodes[operand].inputs if nodes[operand].form is Form.TUPLE else ()
     return found
 
 

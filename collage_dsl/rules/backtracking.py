@@ -181,7 +181,7 @@ class Backtracking:
         observer: Observer,
     ) -> Iterator[Partial]:
         node = self.graph.nodes[index]
-        calls = calls_of_others(choices, node) if observer.hears(so_far.inside.bit_count()) else ()
+        calls = calls_of_others(choices, node) if observer.hears(so_far.size) else ()
         if calls:
             names = " | ".join(dict.fromkeys(name for call in calls for name in call.names))
             because = f"`{node.name}` is {what(node)}, not {names}"
@@ -295,7 +295,7 @@ class Backtracking:
             for partial in self.operand(frame, path.origin, origin, covered, observer):
                 held = True
                 yield partial
-        if not held and observer.hears(so_far.inside.bit_count() + 2):
+        if not held and observer.hears(so_far.size + 2):
             self.tell_obstacle(frame, path, index, so_far, observer)
         if not found:
             calls = f"{path.least} to {path.most} calls of {' | '.join(path.names)}"
@@ -348,7 +348,7 @@ class Backtracking:
     ) -> Iterable[Partial]:
         node = self.graph.nodes[index]
         if not is_called(call, node) or len(node.inputs) != len(call.operands):
-            progress = so_far.inside.bit_count()
+            progress = so_far.size
             if observer.hears(progress):  # checked first, because most nodes are refused here
                 because = f"`{node.name}` {other_than(call, node)}"
                 observer.refused(progress, because, call.span, "")
@@ -387,7 +387,7 @@ class Backtracking:
             tried = self.any_order(frame, values, way.values, covered, inner)
             if agree(flat.op, wanted, way.numbers, dtype):
                 yield from (tried if inner is observer else inner.each(tried))
-            elif observer.hears(covered.inside.bit_count()):
+            elif observer.hears(covered.size):
                 because = other_number(node, flat, wanted, way)
                 refuse(inner, next(tried, covered), because, flat.span)
         if not found:
@@ -465,7 +465,7 @@ class Backtracking:
         inside = partial.inside
         for index in members(inside ^ inside & (1 << root | partial.shared)):
             node = self.graph.nodes[index]
-            if not self.graph.users_of.is_within(index, inside) or self.graph.results >> index & 1:
+            if self.graph.is_needed_outside(index, inside):
                 refuse(observer, partial, f"`{node.name}` is used outside the match too")
                 return False
         return True
@@ -478,7 +478,7 @@ def overruling(ways: Iterable[Partial], observer: Observer) -> Iterator[Partial]
     """
     before = observer.reached()
     for partial in ways:
-        if before < observer.reached() == partial.inside.bit_count():
+        if before < observer.reached() == partial.size:
             observer.overruled()
         yield partial
         before = observer.reached()

@@ -15,8 +15,10 @@ from collage_dsl.graph import (
     OpSet,
     SubGraph,
     compact,
+    compact_of,
     expanded,
-    members,
+    joined,
+    members_of,
 )
 from collage_dsl.graph.variants import Variants, common
 from collage_dsl.rules.bound import STEPS, Bound, BoundReachedError
@@ -30,28 +32,25 @@ class _Part:
     graph: Graph = field(repr=False)
     sub_graph: SubGraph
     kind: Kind
-    _exits: Compact
-    _inputs: Compact
-    _outputs: Compact
+    exits: Compact
+    operands: Compact
+    """The calls, tuples and projections that flow into it."""
+    users: Compact
+    """The nodes that it flows into."""
     composites: frozenset[int]
     """The numbers of its composites."""
 
     @property
-    def exits(self) -> OpSet:
-        return expanded(self._exits)
-
-    @property
     def inputs(self) -> OpSet:
-        """The calls, tuples and projections that flow into it."""
-        return expanded(self._inputs)
+        return expanded(self.operands)
 
     @property
     def outputs(self) -> OpSet:
-        return expanded(self._outputs)
+        return expanded(self.users)
 
     @cached_property
     def has_side_branches(self) -> bool:
-        return has_side_branches(self.graph, self.sub_graph.inside, self.exits)
+        return has_side_branches(self.graph, self.sub_graph.inside, expanded(self.exits))
 
 
 def combine(
@@ -112,7 +111,7 @@ class _Closure:
     def grown(self, seeds: Iterable[SubGraph]) -> Iterator[SubGraph]:
         for seed in seeds:
             part = self.part(seed)
-            if self.is_new(seed.inside, seed.constants, part.composites, seed.variants):
+            if self.is_new(seed.nodes, seed.bound, part.composites, seed.variants):
                 self.queue.append(part)
         while self.queue:
             part = self.queue.popleft()
@@ -123,7 +122,7 @@ class _Closure:
 
     def joins(self, part: _Part) -> bool:
         """Join `part` with what touches it; false if the bounds end this."""
-        exits, inputs = members(part.exits), members(part.inputs)
+        exits, inputs = members_of(part.exits), members_of(part.operands)
         for index in exits:
             self.by_exit[index].append(part)
         for index in inputs:
@@ -162,13 +161,13 @@ class _Closure:
     def join(self, one: _Part, other: _Part) -> None:
         """Put the union of the two in the queue, if it is new and possible."""
         above, below = one.sub_graph, other.sub_graph
-        inside = above.inside | below.inside
-        constants = above.constants | below.constants
+        nodes, bound = joined(above.nodes, below.nodes), joined(above.bound, below.bound)
         composites = one.composites | other.composites
         variants = common(above.variants, below.variants)
-        if self.is_new(inside, constants, composites, variants):
-            outputs = one.outputs | other.outputs
-            outputs ^= outputs & inside
+        if self.is_new(nodes, bound, composites, variants):
+            inside = expanded(nodes)
+            users = members_of(joined(one.users, other.users))
+            outputs = [index for index in users if not inside >> index & 1]
             if self.is_possible(inside, outputs):
                 if self.unions_left == 0:
                     raise BoundReachedError
@@ -176,7 +175,7 @@ class _Closure:
                 self.queue.append(_union(self.graph, one, other, outputs))
 
     def is_new(
-        self, inside: OpSet, constants: OpSet, composites: frozenset[int], variants: Variants
+        self, nodes: Compact, bound: Compact, composites: frozenset[int], variants: Variants
     ) -> bool:
         """
         Whether this has a variant and has not been tried before. What was not possible stays
@@ -184,7 +183,7 @@ class _Closure:
         """
         if variants is not None and not variants:
             return False
-        key = compact(inside), compact(constants), composites, variants
+        key = nodes, bound, composites, variants
         if key in self.tried:
             return False
         self.tried.add(key)
@@ -192,20 +191,22 @@ class _Closure:
 
     def part(self, sub_graph: SubGraph) -> _Part:
         graph, inside, numbers = self.graph, sub_graph.inside, self.numbers
+        start, _ = sub_graph.nodes
         return _Part(
             graph,
             sub_graph,
             graph.kind(inside),
-            compact(graph.exit(inside)),
+            compact(graph.exit(inside), start),
             compact(graph.input(inside) & graph.computed),
-            compact(graph.output(inside)),
+            compact(graph.output(inside), start),
             frozenset(numbers.setdefault(each, len(numbers)) for each in sub_graph.composites),
         )
 
-    def is_possible(self, inside: OpSet, outputs: OpSet) -> bool:
+    def is_possible(self, inside: OpSet, outputs: Sequence[int]) -> bool:
         """The same as the function `is_possible`, with the known `outputs` of `inside`."""
-        comes_back = any(self.graph.downstream_of.meets(i, inside) for i in members(outputs))
-        return not comes_back and _is_small(self.graph, inside, self.max_depth, self.max_nodes)
+        return not self.graph.leads_back(outputs, inside) and _is_small(
+            self.graph, inside, self.max_depth, self.max_nodes
+        )
 
 
 def _each(parts: Mapping[int, list[_Part]], indexes: Sequence[int]) -> Collection[_Part]:
@@ -215,20 +216,21 @@ def _each(parts: Mapping[int, list[_Part]], indexes: Sequence[int]) -> Collectio
     return {id(part): part for index in indexes for part in parts.get(index, ())}.values()
 
 
-def _union(graph: Graph, one: _Part, other: _Part, outputs: OpSet) -> _Part:
+def _union(graph: Graph, one: _Part, other: _Part, outputs: Sequence[int]) -> _Part:
     """The union of the two parts, which flows into `outputs`. Its exits are exits of the parts."""
     union = one.sub_graph | other.sub_graph
     inside = union.inside
-    exits = (one.exits | other.exits) & inside
-    for index in members(exits ^ exits & graph.results):
-        if graph.users_of.is_within(index, inside):
-            exits ^= 1 << index
-    inputs = one.inputs | other.inputs
+    exits = compact_of(
+        index
+        for index in members_of(joined(one.exits, other.exits))
+        if graph.is_needed_outside(index, inside)
+    )
+    operands = joined(one.operands, other.operands)
+    inputs = expanded(operands)
     inputs ^= inputs & inside
+    facts = exits, compact(inputs, operands[0]), compact_of(outputs)
     composites = one.composites | other.composites
-    kind = max(one.kind, other.kind)
-    facts = compact(exits), compact(inputs), compact(outputs)
-    return _Part(graph, union, kind, *facts, composites)
+    return _Part(graph, union, max(one.kind, other.kind), *facts, composites)
 
 
 def is_possible(graph: Graph, inside: OpSet, max_depth: int | None, max_nodes: int | None) -> bool:

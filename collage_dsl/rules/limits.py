@@ -55,6 +55,6 @@ class Limits:
             return "spans several dataflow blocks"
         if not graph.on_one_device(inside):
             return "spans several devices"
-        if not graph.is_convex(inside):
+        if len(sub_graph.indexes) > 1 and not graph.is_convex(inside):
             return "a path leaves it and comes back"
         return ""

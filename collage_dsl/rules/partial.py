@@ -39,17 +39,20 @@ class Partial(NamedTuple):
     """Conditions on attributes that wait for names to be bound: prefix, condition, node."""
     steps: int = 0
     """How many parts of the pattern are inside; two may be at one node."""
+    size: int = 0
+    """How many nodes are inside: counting them takes long in a large graph."""
 
     def binding(self, name: str, index: int, constants: OpSet) -> "Partial":
         inside, known, bound, *rest = self
         return Partial._make((inside, known | constants, {**bound, name: index}, *rest))
 
     def covering(self, index: int, *, shared: bool) -> "Partial":
-        inside, constants, bound, frames, may_leave, pending, steps = self
+        inside, constants, bound, frames, may_leave, pending, steps, size = self
         node = 1 << index
         may_leave |= node if shared else 0
+        size += not inside >> index & 1
         return Partial._make(
-            (inside | node, constants, bound, frames, may_leave, pending, steps + 1)
+            (inside | node, constants, bound, frames, may_leave, pending, steps + 1, size)
         )
 
 

@@ -15,7 +15,7 @@ def refuse(
     observer: Observer, so_far: Partial, because: str, span: Span | None = None, reason: str = ""
 ) -> tuple[()]:
     """Tell `observer` why there is no match, and return no ways."""
-    observer.refused(so_far.inside.bit_count(), because, span, reason)
+    observer.refused(so_far.size, because, span, reason)
     return ()
 
 

@@ -67,11 +67,11 @@ class Remembering(Backtracking):
     ) -> Iterable[Partial]:
         reach = self.reach(frame, operand)
         bound = {name: so_far.bound[name] for name in reach.names if name in so_far.bound}
-        inside = so_far.inside if reach.asks else 0
+        inside, size = (so_far.inside, so_far.size) if reach.asks else (0, 0)
         key = (id(operand), id(frame), index, so_far.frames, inside, *bound.items())
         ways = self.ways.get(key)
         if ways is None:
-            start = Partial(inside, bound=bound, frames=so_far.frames)
+            start = Partial(inside, bound=bound, frames=so_far.frames, size=size)
             found = super().operand(frame, operand, index, start, observer)
             ways = self.ways[key] = self.distinct(frame, found)
         self.steps += len(ways)
@@ -87,7 +87,7 @@ class Remembering(Backtracking):
         later, visible = self.later(frame), bool(self.outermost.pattern.others)
         first: dict[tuple[object, ...], Partial] = {}
         for way in ways:
-            inside, constants, bound, _, shared, pending, steps = way
+            inside, constants, bound, _, shared, pending, steps, _ = way
             nodes = tuple([bound.get(name) for name in later.names])
             given = tuple([name in bound for name in later.required])
             places = frozenset(bound.values()) if visible else None
@@ -158,15 +158,17 @@ class Remembering(Backtracking):
 
 def _after(so_far: Partial, way: Partial) -> Partial:
     """`way`, in which an operand matches by itself, after what matched `so_far`."""
-    inside, constants, bound, frames, shared, pending, steps = so_far
+    inside, constants, bound, frames, shared, pending, steps, _ = so_far
+    inside |= way.inside
     return Partial(
-        inside | way.inside,
+        inside,
         constants | way.constants,
         {**bound, **way.bound},
         frames,
         shared | way.shared,
         pending + way.pending,
         steps + way.steps,
+        inside.bit_count(),
     )
 
 

@@ -1,6 +1,7 @@
 """`max_splits`: the largest regions that primitives allow, and the pieces that a few cuts make."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from collage_dsl.graph import Composite, Graph, Kind, OpSet, SubGraph, members, opset, union_of
 from collage_dsl.graph.variants import Variants, common
@@ -79,7 +80,7 @@ def _union(parts: Iterable[SubGraph]) -> SubGraph:
         constants |= part.constants
         composites += part.composites
         variants = common(variants, part.variants)
-    composites.sort(key=lambda composite: composite.inside)
+    composites.sort(key=attrgetter("last"))
     return SubGraph(inside, constants, tuple(composites), variants)
 
 

@@ -44,9 +44,9 @@ class Breeding:
         self._covering: dict[int, list[CandidateKernel]] = {}
         self._targets: dict[str, None] = {}
         for each, cost in tuple(problem.priced.items()):
-            if not isinstance(cost, Infeasible) and problem.places.of(each.sub_graph.inside):
+            if not isinstance(cost, Infeasible) and problem.places.of(each.sub_graph):
                 self._targets[each.target] = None
-                for index in members(each.calls):
+                for index in each.call_indexes:
                     self._covering.setdefault(index, []).append(each)
 
     def cost(self, genome: Genome) -> int:
@@ -76,7 +76,7 @@ class Breeding:
         With another candidate in the place of a kernel, and the cheapest ones around it: as few
         kernels as possible are replaced.
         """
-        index = generator.choice(list(members(self._one(genome, generator).calls)))
+        index = generator.choice(self._one(genome, generator).call_indexes)
         others = [each for each in self._covering.get(index, ()) if each not in genome]
         if not others:
             return None
@@ -203,7 +203,7 @@ def groups(one: Genome, other: Genome) -> list[tuple[list[CandidateKernel], list
 
 def _neighbours(problem: Problem, genome: Genome) -> list[tuple[CandidateKernel, CandidateKernel]]:
     """Pairs of kernels of which one takes a value from the other."""
-    needs = producers(problem.graph, [each.sub_graph.inside for each in genome])
+    needs = producers(problem.graph, genome)
     return [(genome[k], genome[n]) for n, needed in enumerate(needs) for k in sorted(needed)]
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
+from operator import attrgetter
 
 from collage_dsl.cost import CostFunction, Infeasible
-from collage_dsl.graph import CandidateKernel, Graph, SubGraph, members
+from collage_dsl.graph import CandidateKernel, Graph, SubGraph
 from collage_dsl.graph.between import absorbable
 from collage_dsl.graph.variants import Variants, common
 from collage_dsl.search.execution_order import in_execution_order, producers
@@ -35,7 +36,7 @@ def coalesce(plan: Plan, cost: CostFunction, may_merge: MayMerge) -> Plan:
 
 def touching(graph: Graph, kernels: Iterable[CandidateKernel]) -> bool:
     """Whether two of the kernels have one target and touch, directly or behind free nodes."""
-    owner = {index: kernel for kernel in kernels for index in members(kernel.sub_graph.inside)}
+    owner = {index: kernel for kernel in kernels for index in kernel.sub_graph.indexes}
     for index, kernel in owner.items():
         pending = list(graph.nodes[index].inputs)
         while pending:
@@ -61,7 +62,7 @@ class _Groups:
         self.plan = plan
         self.whole = {number: kernel.candidate for number, kernel in enumerate(plan.kernels)}
         self.groups = {number: [number] for number in range(len(plan.kernels))}
-        needs = producers(plan.graph, [k.candidate.sub_graph.inside for k in plan.kernels])
+        needs = producers(plan.graph, list(self.whole.values()))
         self.needs = dict(enumerate(needs))
         self.users: dict[int, set[int]] = {number: set() for number in self.groups}
         for number, needed in self.needs.items():
@@ -189,7 +190,7 @@ def _touching(kernels: Sequence[PlannedKernel]) -> list[list[PlannedKernel]]:
     """Groups of kernels that touch each other; `kernels` are in execution order."""
     graph = kernels[0].candidate.graph
     joined = _Disjoint(len(kernels))
-    needs = producers(graph, [kernel.candidate.sub_graph.inside for kernel in kernels])
+    needs = producers(graph, [kernel.candidate for kernel in kernels])
     for number, needed in enumerate(needs):
         for other in needed:
             joined.join(number, other)
@@ -216,6 +217,6 @@ def union(kernels: Sequence[CandidateKernel], *, composites: bool = True) -> Can
         constants |= kernel.sub_graph.constants
     inside |= absorbable(graph, inside)
     inner = [each for kernel in kernels for each in kernel.sub_graph.composites]
-    inner.sort(key=lambda composite: composite.inside)
+    inner.sort(key=attrgetter("last"))
     sub_graph = SubGraph(inside, constants, tuple(inner) if composites else ())
     return CandidateKernel(graph, sub_graph, toolchain)

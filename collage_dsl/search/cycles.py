@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 
-from collage_dsl.graph import Graph, OpSet, first, members
+from collage_dsl.graph import CandidateKernel, Graph, OpSet, first, members
 from collage_dsl.search.execution_order import is_acyclic
 
 Passage = tuple[int, int]
@@ -13,16 +13,17 @@ the next kernel needs.
 """
 
 
-def shortest_cycle(graph: Graph, insides: Sequence[OpSet]) -> tuple[Passage, ...]:
+def shortest_cycle(graph: Graph, kernels: Sequence[CandidateKernel]) -> tuple[Passage, ...]:
     """
     The passages of a shortest cycle of kernels, one for each kernel on it; empty if there is no
-    cycle. `insides` are the disjoint sets of nodes of the kernels. On a cycle each kernel waits
-    for the one before it, and the first for the last.
+    cycle. The kernels share no node. On a cycle each kernel waits for the one before it, and the
+    first for the last.
 
     Other kernels that contain the same passages would wait for each other in the same way.
     """
-    if is_acyclic(graph, insides):
+    if is_acyclic(graph, kernels):
         return ()
+    insides = [kernel.sub_graph.inside for kernel in kernels]
     below = [graph.downstream(inside) for inside in insides]
     after = [
         [other for other, inside in enumerate(insides) if other != number and reached & inside]

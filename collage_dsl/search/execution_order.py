@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 
-from collage_dsl.graph import CandidateKernel, Graph, OpSet, members
+from collage_dsl.graph import CandidateKernel, Graph
+from collage_dsl.memory import uncollected
 
 
 class CyclicPlanError(Exception):
@@ -18,17 +19,18 @@ def in_execution_order(
     several can come next, the one with the first node does. Raises `CyclicPlanError` if there
     is no such order.
     """
-    waiting = sorted(kernels, key=lambda kernel: kernel.sub_graph.order)
-    order = _topological(producers(graph, [kernel.sub_graph.inside for kernel in waiting]))
+    with uncollected():
+        waiting = sorted(kernels, key=lambda kernel: kernel.sub_graph.order)
+        order = _topological(producers(graph, waiting))
     if len(order) < len(waiting):
         left = set(range(len(waiting))) - set(order)
         raise CyclicPlanError("kernels " + ", ".join(waiting[i].label for i in sorted(left)))
     return tuple(waiting[i] for i in order)
 
 
-def is_acyclic(graph: Graph, insides: Sequence[OpSet]) -> bool:
-    """Whether kernels of these disjoint sets of nodes can run one after the other."""
-    return len(_topological(producers(graph, insides))) == len(insides)
+def is_acyclic(graph: Graph, kernels: Sequence[CandidateKernel]) -> bool:
+    """Whether these kernels, which share no node, can run one after the other."""
+    return len(_topological(producers(graph, kernels))) == len(kernels)
 
 
 def _topological(needs: Sequence[set[int]]) -> list[int]:
@@ -53,15 +55,15 @@ def _topological(needs: Sequence[set[int]]) -> list[int]:
     return order
 
 
-def producers(graph: Graph, insides: Sequence[OpSet]) -> list[set[int]]:
+def producers(graph: Graph, kernels: Sequence[CandidateKernel]) -> list[set[int]]:
     """
-    For each set, the numbers of the sets that it takes a value from, directly or through nodes
-    that are in no set. A set takes a value from itself if a path leaves it and comes back.
+    For each kernel, the numbers of the kernels that it takes a value from, directly or through
+    nodes that are in no kernel. It takes a value from itself if a path leaves it and comes back.
+    The kernels share no node.
     """
-    owner = {index: k for k, inside in enumerate(insides) for index in members(inside)}
-    return [
-        _producers(graph, members(inside), number, owner) for number, inside in enumerate(insides)
-    ]
+    insides = [kernel.sub_graph.indexes for kernel in kernels]
+    owner = {index: number for number, inside in enumerate(insides) for index in inside}
+    return [_producers(graph, inside, number, owner) for number, inside in enumerate(insides)]
 
 
 def _producers(

@@ -34,7 +34,7 @@ def exhaustive(problem: Problem) -> Plan:
 def covers(problem: Problem) -> Iterator[tuple[CandidateKernel, ...]]:
     """Every choice of feasible candidates that covers the graph and whose kernels can all run."""
     for chosen in _disjoint(problem, 0):
-        if is_acyclic(problem.graph, [c.sub_graph.inside for c in chosen]):
+        if is_acyclic(problem.graph, chosen):
             yield chosen
 
 

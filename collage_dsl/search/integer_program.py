@@ -74,8 +74,7 @@ class Program:
             taken = self._solved(objective)
             if taken is None:
                 return None
-            insides = [self.columns.candidates[i].sub_graph.inside for i in taken]
-            ring = shortest_cycle(self.graph, insides)
+            ring = shortest_cycle(self.graph, [self.columns.candidates[i] for i in taken])
             if not ring:
                 return taken
             self.rows.append(self._not_all(ring))

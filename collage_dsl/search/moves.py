@@ -142,7 +142,7 @@ class Moves(States):
         places: dict[int, Place] = {}
         with uncollected():
             for number, candidate in enumerate(self.candidates):
-                if place := problem.places.of(candidate.sub_graph.inside):
+                if place := problem.places.of(candidate.sub_graph):
                     move = Move(number, candidate, place, problem.demotion(candidate))
                     starting.setdefault(place.call, []).append(move)
                     places[id(place)] = place

@@ -3,7 +3,18 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from collage_dsl.graph import Graph, OpSet, compact, first, last, members, opset, union_of
+from collage_dsl.graph import (
+    Compact,
+    Graph,
+    OpSet,
+    SubGraph,
+    compact_of,
+    is_single,
+    last,
+    members,
+    opset,
+    union_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +56,30 @@ class Places:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._rank = {index: rank for rank, index in enumerate(graph.depth_first)}
-        self._known: dict[tuple[int, OpSet], Place | None] = {}
+        self._known: dict[Compact, Place | None] = {}
         self.calls = self.ranked(graph.calls)
 
     def ranked(self, nodes: OpSet) -> OpSet:
         """The ranks of `nodes`."""
         return opset(self._rank[index] for index in members(nodes))
 
-    def of(self, inside: OpSet) -> Place | None:
-        """The place of a set of nodes; None if it has no call or is not convex."""
-        key = compact(inside)
-        if key not in self._known:
-            covers = inside & self.graph.calls and self.graph.is_convex(inside)
-            self._known[key] = self._place(inside) if covers else None
-        return self._known[key]
+    def of(self, sub_graph: SubGraph) -> Place | None:
+        """The place of the nodes inside; None if it has no call or is not convex."""
+        if sub_graph.nodes not in self._known:
+            self._known[sub_graph.nodes] = self._place(sub_graph)
+        return self._known[sub_graph.nodes]
 
-    def _place(self, inside: OpSet) -> Place:
-        exits = self.graph.exit(inside)
-        ranks = self.ranked(inside)
-        start = first(ranks)
-        indexes = tuple(members(inside & self.graph.calls))
-        calls = (ranks & self.calls) >> start
-        place = Place(start, ranks >> start, calls, start + first(calls), indexes=indexes)
-        leads_to_one = exits & exits - 1 == 0 and not inside & self._unused
+    def _place(self, sub_graph: SubGraph) -> Place | None:
+        graph, inside = self.graph, sub_graph.inside
+        nodes = sub_graph.indexes
+        indexes = tuple(index for index in nodes if graph.nodes[index].is_call)
+        if not indexes or not graph.is_convex(inside):
+            return None
+        start, ranks = compact_of(self._rank[index] for index in nodes)
+        call, calls = compact_of(self._rank[index] for index in indexes)
+        place = Place(start, ranks, calls << call - start, call, indexes=indexes)
+        exits = graph.exit(inside)
+        leads_to_one = not exits or (is_single(exits) and not inside & self._unused)
         return place if leads_to_one else self._ragged(place, inside, exits)
 
     def _ragged(self, place: Place, inside: OpSet, exits: OpSet) -> Place:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from collage_dsl.graph import CandidateKernel, OpSet, compact, covered, members
+from collage_dsl.graph import CandidateKernel, OpSet, covered, members
 from collage_dsl.search.moves import Move
 from collage_dsl.search.problem import Problem
 
@@ -16,7 +16,7 @@ def usable(problem: Problem) -> tuple[CandidateKernel, ...]:
     candidate that shares a node with it. Those others are left out. After that, other calls may
     have only one candidate, so this is repeated.
     """
-    left = [each for each in problem.candidates if problem.places.of(each.sub_graph.inside)]
+    left = [each for each in problem.candidates if problem.places.of(each.sub_graph)]
     forced: set[CandidateKernel] = set()
     while alone := _only_ones(problem, left) - forced:
         forced |= alone
@@ -49,7 +49,7 @@ def undominated(
         if cost is None:
             continue
         rank = cost, -each.toolchain.priority
-        inside = compact(each.sub_graph.inside)
+        inside = each.sub_graph.nodes
         if inside not in best or rank < best[inside][0]:
             best[inside] = rank, each
     return [each for _, each in best.values()]

@@ -10,7 +10,7 @@ from math import fsum, inf, isinf
 from typing import NamedTuple
 
 from collage_dsl.cost import Cost, CostFunction, Infeasible
-from collage_dsl.graph import CandidateKernel, Graph, first, members
+from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.search.auto import auto
 from collage_dsl.search.coalesce import MayMerge, coalesce, touching
 from collage_dsl.search.execution_order import in_execution_order
@@ -74,7 +74,7 @@ class _Part:
         if candidate in self.large:
             return cost
         shares = self.shares
-        found = [shares[index] for index in members(candidate.calls) if index in shares]
+        found = [shares[index] for index in candidate.call_indexes if index in shares]
         if not found:
             return cost
         return max(0.0, cost - fsum(share.saved for share in found)) * found[0].stays
@@ -329,7 +329,7 @@ class Regions:
         for each in kernels:
             shares = self._shares.get(each.target, {})
             if shares and each in self._proposed and each not in self._large.get(each.target, ()):
-                share = shares.get(first(each.calls))
+                share = shares.get(each.call_indexes[0])
                 overhead = share.overhead if share else 0.0
                 found[each.target] = min(overhead, found.get(each.target, inf))
         return fsum(found.values())
@@ -372,11 +372,11 @@ class Regions:
         owner = {
             index: kernel
             for kernel in merged.kernels
-            for index in members(kernel.candidate.sub_graph.inside)
+            for index in kernel.candidate.sub_graph.indexes
         }
         parts: dict[CandidateKernel, list[CandidateKernel]] = {}
         for each in kernels:
-            whole = owner.get(first(each.sub_graph.inside))
+            whole = owner.get(each.sub_graph.indexes[0])
             if whole is not None and each.target == whole.target:
                 parts.setdefault(whole.candidate, []).append(each)
         for kernel in merged.kernels:
@@ -391,7 +391,7 @@ class Regions:
                 for each in inside:
                     count = each.calls.bit_count()
                     share = _Share(overhead, overhead / count, stays)
-                    shares.update(dict.fromkeys(members(each.calls), share))
+                    shares.update(dict.fromkeys(each.call_indexes, share))
 
 
 def _fewer(targets: Targets) -> Iterator[Targets]:

@@ -113,7 +113,7 @@ class Searches:
     def _left_alone(self, index: int) -> tuple[int, Move]:
         """The place and the kernel of a call that is left alone."""
         candidate = CandidateKernel(self.problem.graph, SubGraph(1 << index), LEFT_ALONE)
-        place = self.problem.places.of(candidate.sub_graph.inside)
+        place = self.problem.places.of(candidate.sub_graph)
         assert place is not None
         return self._numbered(place), Move(-1, candidate, place, 0)
 
@@ -215,7 +215,7 @@ class Searches:
         return rank, chosen
 
     def _region(self, candidate: CandidateKernel) -> Move:
-        place = self.problem.places.of(candidate.sub_graph.inside)
+        place = self.problem.places.of(candidate.sub_graph)
         assert place is not None, "a region is convex and has calls"
         return Move(-1, candidate, place, self.problem.demotion(candidate))
 

@@ -108,7 +108,7 @@ def _fault(problem: Problem, plan: object) -> str:
         covered |= each.sub_graph.inside
     if left := graph.calls & ~covered:
         return f"no kernel has `{graph.nodes[min(members(left))].name}`"
-    if not is_acyclic(graph, [each.sub_graph.inside for each in chosen]):
+    if not is_acyclic(graph, chosen):
         return "its kernels wait for each other"
     return ""
 
