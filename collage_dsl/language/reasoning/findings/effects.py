@@ -1,6 +1,7 @@
 """Report rules that propose nothing, and placements of calls that no candidate has."""
 
 from collections.abc import Collection
+from functools import lru_cache
 
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import operators
@@ -24,6 +25,7 @@ from collage_dsl.rules.pattern import Call, Flat, PathFrom
 from collage_dsl.source import Span
 
 
+@lru_cache(1024)  # each test of a target asks
 def may_have(rule: FusionRule) -> Calls:
     """The calls that candidates of `rule` may have."""
     match rule:
@@ -56,13 +58,14 @@ def grown_by(rule: FusionRule) -> Calls:
 
 
 def _of_pattern(pattern: Pattern) -> Calls:
-    found = Calls()
+    kinds, ops = set[Kind](), set[str]()
     for operand in written_in_all(pattern):
         if isinstance(operand, Call | PathFrom):
-            found |= Calls(frozenset(operand.kinds), frozenset(operand.ops))
+            kinds.update(operand.kinds)
+            ops.update(operand.ops)
         elif isinstance(operand, Flat):
-            found |= Calls(ops=frozenset(operators_of(operand.op)))
-    return found
+            ops.update(operators_of(operand.op))
+    return Calls(frozenset(kinds), frozenset(ops))
 
 
 def check_proposing(target: str, rule: FusionRule, span: Span, findings: Findings) -> None:

@@ -45,10 +45,9 @@ def _leaves(rule: FusionRule, *, joined: bool) -> Iterator[tuple[Pattern, bool]]
 
 def _excess(pattern: Pattern, limits: Limits) -> str:
     """The name of a limit that every match of `pattern` exceeds; empty if there is none."""
-    least = smallest(pattern)
-    if limits.max_nodes is not None and least.nodes > limits.max_nodes:
+    if limits.max_nodes is not None and smallest(pattern).nodes > limits.max_nodes:
         return "max_nodes"
-    if limits.max_depth is not None and least.depth > limits.max_depth:
+    if limits.max_depth is not None and smallest(pattern).depth > limits.max_depth:
         return "max_depth"
     return ""
 

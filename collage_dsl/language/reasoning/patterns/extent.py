@@ -1,7 +1,7 @@
 """Compute bounds of the operator calls in the candidates of a rule, and of their paths."""
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from math import inf
 
 from collage_dsl.language.reasoning.patterns.largest import largest
@@ -105,6 +105,7 @@ def extent(rule: FusionRule) -> Extent | None:
             )
 
 
+@lru_cache(1024)
 def _of_pattern(pattern: Pattern) -> Extent:
     least = smallest(pattern)
     results = pattern.results
