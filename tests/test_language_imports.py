@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from collage_dsl.diagnostics import RuleError
-from collage_dsl.language import check, load, read, to_text
+from collage_dsl.language import check, load, loading, read, to_text
 from collage_dsl.language.loading import imported
 
 TARGET = "target t on llvm { rules dfpattern(p); }"
@@ -107,6 +107,44 @@ def test_files_checked_together_read_an_import_once(tmp_path: Path) -> None:
 
     assert check(read(tmp_path / "b.collage"), library=library) == ()
     assert codes(tmp_path / "b.collage") == ["E0804"]
+
+
+def test_a_file_is_not_examined_again_after_it_was_imported_without_findings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(
+        tmp_path,
+        a='import "b.collage" as b; pattern p(x) { y = b.f(x); yield y; }',
+        b="pattern f(x) { y = nn.relu(x); yield y; }",
+    )
+    library = imported()
+    assert check(read(path), library=library) == ()
+    monkeypatch.delattr(loading, "parse_file")
+
+    assert check(read(tmp_path / "b.collage"), library=library) == ()
+    with pytest.raises(NameError):
+        check(read(path), library=library)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pattern f(x) { y = nn.relu(x); yield y; } # collage: ignore[W0405] it is of a library",
+        "pattern f(x) { y = nn.relu(x); where rank(x) == 1 and rank(x) < 3; yield y; }",
+        "pattern f(x) { y = nothing(x); yield y; }",
+    ],
+)
+def test_an_imported_file_has_the_findings_that_it_has_alone(tmp_path: Path, text: str) -> None:
+    right = "pattern f(x) { y = nn.relu(x); yield y; }"
+    path = write(
+        tmp_path, a='import "b.collage" as b; pattern p(x) { y = b.f(x); yield y; }', b=text
+    )
+    library = imported()
+    for written in (text, right, text):
+        write(tmp_path, b=written)
+        check(read(path), library=library)
+        file = read(tmp_path / "b.collage")
+        assert check(file, library=library) == check(file)
 
 
 def test_a_chain_of_imports_is_not_long(tmp_path: Path) -> None:

@@ -147,8 +147,10 @@ def check(
     Every error and warning about `source`, in file order. Imports are searched in `folder`, or
     else beside the file that the source is named after, and then where `load` searches. `texts`
     has the contents of files that are being edited. A `library` (see `imported`) has folders, texts
-    and tables of its own.
+    and tables of its own. A file that it has found nothing wrong with is not examined again.
     """
+    if library is not None and _is_clean(source, folder, library):
+        return without_ignored(source, ())
     return check_contents(
         source, search, folder=folder, texts=texts, tables=tables, library=library
     )[0]
@@ -223,6 +225,14 @@ def _contents(
     return FileChecker(file, findings, library, folder).run()
 
 
+def _is_clean(source: Source, folder: Path | None, library: Library) -> bool:
+    """Whether `source` was read as an import before, and there was nothing to report."""
+    path = _path_of(source)
+    if path is None or folder not in (None, path.parent):
+        return False
+    return library.clean.get(path.absolute()) == source.text
+
+
 def _path_of(source: Source) -> Path | None:
     """The file that has the name of the source, if there is one."""
     try:
@@ -245,5 +255,7 @@ def _exports(path: Path, name: str, library: Library) -> Exports:
     checker = FileChecker(file, findings, library, path.parent)
     with findings.limited():
         checker.run()
+        if not findings.count:
+            library.clean[path.absolute()] = written.text
         return checker.exports()
     return Exports(errors=tuple(findings.in_order()))

@@ -79,6 +79,8 @@ class Library:
     tables: Tables = only_shipped
     imported_tables: dict[str, Table] = field(default_factory=dict)
     """Kept, because the depths of patterns are known by identity."""
+    clean: dict[Path, str] = field(default_factory=dict)
+    """The texts of the imported files of which nothing was to report, by absolute path."""
 
     def for_another(self) -> "Library":
         """
