@@ -2,15 +2,20 @@
 How much other memory has to be read between two runs of a kernel, so that kernels take what they
 take in their model.
 
-    python benchmarks/displaced.py [MODEL …] [--read MIB,…] [--store FILE]
+    python benchmarks/displaced.py [MODEL …] [--read MIB,…] [--idle MS,…] [--store FILE]
 
 The plan of each model of `suite.py` (default: shufflenet, mobilenet_v2, inception_v1, inception_v2)
 by TVM alone is built. Its kernels are timed alone, with so many MiB of other memory read between
 two runs (default: what `displaced` says, and other amounts), and the model as a whole, both while
 the machine has its usual speed. A line shows the sum of the kernels beside what the model takes.
+
+With `--idle`, what `displaced` says is read, and then so many milliseconds pass before the kernel
+runs, in which nothing of this process reads memory. Where a kernel takes longer then, others have
+used the last-level cache meanwhile: other virtual machines, say.
 """
 
 import argparse
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -51,10 +56,22 @@ def kernels(plan: Plan) -> Counter[CandidateKernel]:
     return Counter({found[key]: count for key, count in counts.items()})
 
 
-def taken_by(kernel: CandidateKernel, others: int, usual: float) -> float:
-    """The seconds of a kernel, and of the call of any executable."""
-    task = kernel_task(kernel, Tvm(), {}, others=others)
-    return low(times_in_turn([prepared(task).timed], usual)[0][0])
+def taken_by(kernel: CandidateKernel, others: int, idle: float, usual: float) -> float:
+    """The seconds of a kernel that begins after so many idle ones, and of calling an executable."""
+    timed = prepared(kernel_task(kernel, Tvm(), {}, others=others)).timed
+
+    def ready() -> None:
+        timed.before()
+        wait(idle)
+
+    return low(times_in_turn([replace(timed, before=ready)], usual)[0][0])
+
+
+def wait(seconds: float) -> None:
+    """Keep the core busy, so that its frequency stays what it is."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
 
 
 def whole(compiled: Compiled, model: str, usual: float) -> float:
@@ -79,16 +96,19 @@ def entry(plan: Plan) -> float:
     raise AssertionError("it measures at once")
 
 
-def report(model: str, amounts: list[int], store: Path | None) -> None:
+def report(model: str, amounts: list[int], idle: list[int], store: Path | None) -> None:
     native = collage.gather({"kind": "llvm"})
     compiled = collage.compile(suite.model(model), targets=[native], store=store, race_seconds=1)
     plan, usual = compiled.plan, reference()
     used, beside, counts = footprint(plan.graph, {}), entry(plan), kernels(plan)
-    for others in sorted({displaced(used), *(amount * MIB for amount in amounts)}):
+    reading = sorted({displaced(used), *(amount * MIB for amount in amounts)})
+    ways = [(displaced(used), ms) for ms in idle] or [(others, 0) for others in reading]
+    for others, ms in ways:
         together = whole(compiled, model, usual)
-        apart = sum(n * (taken_by(each, others, usual) - beside) for each, n in counts.items())
-        mark = "as is done" if others == displaced(used) else ""
-        sizes = f"{used / MIB:.1f} | {others / MIB:.0f}"
+        taken = {each: taken_by(each, others, ms * 1e-3, usual) for each in counts}
+        apart = sum(n * (taken[each] - beside) for each, n in counts.items())
+        mark = "as is done" if (others, ms) == (displaced(used), 0) else ""
+        sizes = f"{used / MIB:.1f} | {others / MIB:.0f} | {ms}"
         times = f"{apart * 1e3:.3f} ms | {together * 1e3:.3f} ms | {apart / together:.2f}"
         print(f"| {model} | {sizes} | {times} | {mark} |", flush=True)
 
@@ -97,12 +117,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", default=MODELS)
     parser.add_argument("--read", type=lambda text: [*map(int, text.split(","))], default=AMOUNTS)
+    parser.add_argument("--idle", type=lambda text: [*map(int, text.split(","))], default=[])
     parser.add_argument("--store", type=Path)
     given = parser.parse_args()
-    print("| model | uses MiB | read MiB | kernels apart | together | ratio | |")
-    print("|---|---:|---:|---:|---:|---:|---|")
+    print("| model | uses MiB | read MiB | idle ms | kernels apart | together | ratio | |")
+    print("|---|---:|---:|---:|---:|---:|---:|---|")
     for model in given.models:
-        report(model, list(given.read), given.store)
+        report(model, list(given.read), given.idle, given.store)
 
 
 if __name__ == "__main__":

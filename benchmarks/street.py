@@ -28,6 +28,7 @@ from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine import predicates
 from collage_dsl.engine.specs import specs_of
 from collage_dsl.engine.steps import MIXED, searched
+from collage_dsl.engine.variants import with_variants
 from collage_dsl.frontend.light import light_model
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.to_relax import dataflow_of
@@ -51,8 +52,9 @@ def by_compile(graph: Graph, targets: Sequence[Any], store: Path) -> Any:
     with CostStore(store) as costs, MeasuredCost(backend_of, costs) as cost:
         hints = Hints(lower_bound(cost))
         plans = searched(graph, specs, cost, predicates.lookup(), hints=hints).plans
-    plan = plans[MIXED]
-    assert not isinstance(plan, str)
+        plan = plans[MIXED]
+        assert not isinstance(plan, str)
+        plan = with_variants(plan, cost)
     return build(realize(graph, plan.candidates, backend_of))
 
 

@@ -33,7 +33,13 @@ _HOPELESS = 10
 """A call is not timed further if it takes so many times as long as the fastest."""
 
 _LEAST, _MOST = 5, 200
-"""The least and the most runs of calls that run interleaved."""
+"""The least and the most timed runs of each of several calls that run interleaved."""
+
+_SETTLING, _SETTLED = 0.03, 8
+"""
+A call that runs interleaved with others runs first, in its turn, for so many seconds, but not more
+than so many times.
+"""
 
 _PAUSE = 1e-5
 """A thread that lacked the processor for at most so many seconds was not disturbed."""
@@ -174,24 +180,28 @@ def interleaved(
 ) -> list[list[float]]:
     """
     The seconds of each of `calls`. They run in turn, so that a disturbance of the machine disturbs
-    all of them. What `runs` often has its data where its last run left it, so each call is made
-    once more before it is timed: the others have used the caches meanwhile. What runs rarely has
-    its data in memory. Stops after `budget` seconds, but not before five rounds. Calls that the
-    machine began or ended slower than others are left out, if five remain of each.
+    all of them. What `runs` often has its data where its last runs left it, but the others have
+    used the caches meanwhile. So in its turn, a call runs some times before it is timed some times,
+    and once more before each of these. What runs rarely has its data in memory. Stops after
+    `budget` seconds, but not before each is timed five times. Calls that the machine began or ended
+    slower than others are left out, if five remain of each.
 
     A call that takes longer than the budget, and ten times as long as another, runs only twice.
     """
     hopeless = _hopeless(calls, num_cores, budget)
     running = [(place, call) for place, call in enumerate(calls) if place not in hopeless]
-    pace, rounds = Pace(inf), 0
+    pace, count = Pace(inf), 0
     every: dict[int, list[tuple[float, float]]] = {place: [] for place, _ in running}
     deadline = time.monotonic() + budget
-    while rounds < _LEAST or (rounds < _MOST and time.monotonic() < deadline):
+    while count < _LEAST or (count < _MOST and time.monotonic() < deadline):
         for place, call in running:
-            before = pace.read()
-            seconds = undisturbed(call, num_cores, evict if runs == "rarely" else call)
-            every[place].append((seconds, max(before, pace.read())))
-        rounds += 1
+            if runs == "often":
+                _settle(call)
+            for _ in range(_PER_TURN):
+                before = pace.read()
+                seconds = undisturbed(call, num_cores, evict if runs == "rarely" else call)
+                every[place].append((seconds, max(before, pace.read())))
+        count += _PER_TURN
     slow = SLOWER * pace.usual
     times = {place: [seconds for seconds, _ in series] for place, series in every.items()}
     usual = {
@@ -201,6 +211,15 @@ def interleaved(
     if min(map(len, usual.values())) >= _LEAST:
         times = usual
     return [(times | hopeless)[place] for place in range(len(calls))]
+
+
+def _settle(call: Call) -> None:
+    """Make a call until the caches are as many calls leave them."""
+    end = time.monotonic() + _SETTLING
+    for _ in range(_SETTLED):
+        call()
+        if time.monotonic() >= end:
+            break
 
 
 def _hopeless(calls: Sequence[Call], num_cores: int, budget: float) -> dict[int, list[float]]:
