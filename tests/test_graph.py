@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from collage_dsl.graph import (
+    Composite,
     Form,
     Graph,
     Kind,
@@ -17,11 +18,15 @@ from collage_dsl.graph import (
     TensorType,
     TupleType,
     compact,
+    compact_of,
     expanded,
     extract,
     fingerprint,
     first,
+    is_single,
+    joined,
     members,
+    members_of,
     opset,
     tensors,
     without_weights,
@@ -244,6 +249,34 @@ def test_a_compact_set_has_the_same_members(start: int, span: int) -> None:
         assert list(members(nodes)) == indexes
         assert expanded(compact(nodes)) == nodes
         assert sys.getsizeof(compact(nodes)[1]) < 40 + span // 7
+
+
+@pytest.mark.parametrize("start", [0, 63, 70_000])
+def test_compact_sets_are_joined_as_sets_are(start: int) -> None:
+    generator = random.Random(start)
+    for size in (0, 1, 2, 40):
+        one, other = (
+            {start + generator.randrange(200) for _ in range(count)} for count in (size, 5)
+        )
+        nodes, both = opset(one), joined(compact_of(one), compact_of(other))
+
+        assert compact_of(one) == compact(nodes) == compact(nodes, min(one, default=0))
+        assert compact(nodes, start) == compact(nodes)
+        assert list(members_of(both)) == sorted(one | other)
+        assert both == joined(compact_of(other), compact_of(one)) == compact(opset(one | other))
+        assert is_single(nodes) == (len(one) == 1)
+
+
+def test_a_union_and_a_label_give_what_a_sub_graph_of_these_nodes_is() -> None:
+    one, other = SubGraph(0b1010 << 90, 1 << 3).labelled("a"), SubGraph(0b101 << 90).labelled("b")
+    nodes = 0b1111 << 90
+
+    union = one | other
+
+    assert union == SubGraph(nodes, 1 << 3, (other.composites[0], one.composites[0]))
+    assert (union.inside, list(union.indexes)) == (nodes, [90, 91, 92, 93])
+    whole = union.labelled("c").composites[0]
+    assert whole == Composite("c", nodes, 1 << 3, union.composites)
 
 
 @pytest.mark.parametrize("seed", range(20))
