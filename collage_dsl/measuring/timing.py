@@ -35,7 +35,7 @@ _HOPELESS = 10
 _LEAST, _MOST = 5, 200
 """The least and the most timed runs of each of several calls that run interleaved."""
 
-_SETTLING, _SETTLED = 0.03, 8
+_WARMING, _WARM = 0.03, 8
 """
 A call that runs interleaved with others runs first, in its turn, for so many seconds, but not more
 than so many times.
@@ -196,7 +196,7 @@ def interleaved(
     while count < _LEAST or (count < _MOST and time.monotonic() < deadline):
         for place, call in running:
             if runs == "often":
-                _settle(call)
+                warm(call)
             for _ in range(_PER_TURN):
                 before = pace.read()
                 seconds = undisturbed(call, num_cores, evict if runs == "rarely" else call)
@@ -213,10 +213,10 @@ def interleaved(
     return [(times | hopeless)[place] for place in range(len(calls))]
 
 
-def _settle(call: Call) -> None:
-    """Make a call until the caches are as many calls leave them."""
-    end = time.monotonic() + _SETTLING
-    for _ in range(_SETTLED):
+def warm(call: Call) -> None:
+    """Make a call some times, until the caches are as many calls leave them."""
+    end = time.monotonic() + _WARMING
+    for _ in range(_WARM):
         call()
         if time.monotonic() >= end:
             break
