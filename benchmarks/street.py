@@ -12,7 +12,7 @@ for the executable with the larger spread.
 
 import argparse
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from collage_dsl.backends.tvm_target import host_target
 from collage_dsl.cost import CostStore
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine import predicates
+from collage_dsl.engine.race import built
+from collage_dsl.engine.sizes import Part
 from collage_dsl.engine.specs import specs_of
 from collage_dsl.engine.steps import MIXED, searched
 from collage_dsl.engine.variants import with_variants
@@ -37,16 +39,16 @@ from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.timing import interleaved, low
 from collage_dsl.realization.draws import draws_of
-from collage_dsl.realization.lower import build
-from collage_dsl.realization.partition import realize
 from collage_dsl.resources import shipped_spec
 from collage_dsl.search import Hints
 
 MODELS = ("squeezenet", "shufflenet", "alexnet", "resnet50", "inception_v1", "densenet121")
 
 
-def by_compile(graph: Graph, targets: Sequence[Any], store: Path) -> Any:
-    """The executable of the mixed plan, as `compile` builds it."""
+def by_compile(
+    graph: Graph, targets: Sequence[Any], store: Path, inputs: Sequence[Any]
+) -> Callable[[], object]:
+    """A call of the mixed plan, as `compile` builds and runs it."""
     specs = specs_of(targets)
     backend_of = installed()
     with CostStore(store) as costs, MeasuredCost(backend_of, costs) as cost:
@@ -55,23 +57,25 @@ def by_compile(graph: Graph, targets: Sequence[Any], store: Path) -> Any:
         plan = plans[MIXED]
         assert not isinstance(plan, str)
         plan = with_variants(plan, cost)
-    return build(realize(graph, plan.candidates, backend_of))
+    part = Part({}, graph, None, None)
+    executable, _ = built([(part, plan)], specs[0].target, backend_of, ())
+    return partial(executable.call, inputs)
 
 
-def by_pass(graph: Graph, targets: Sequence[Any], store: Path) -> Any:
-    """The executable that `tvm.compile` builds with the pipeline of this package."""
+def by_pass(
+    graph: Graph, targets: Sequence[Any], store: Path, inputs: Sequence[Any]
+) -> Callable[[], object]:
+    """A call of what `tvm.compile` builds with the pipeline of this package."""
     pipeline = collage.pipeline(targets, store=store)
-    return tvm.compile(dataflow_of(graph).module, host_target(), relax_pipeline=pipeline)
+    made = tvm.compile(dataflow_of(graph).module, host_target(), relax_pipeline=pipeline)
+    return partial(relax.VirtualMachine(made, tvm.cpu())["main"], *inputs)
 
 
 def row(model: str, targets: Sequence[Any], store: Path, seconds: float) -> str:
     graph = from_onnx(light_model(model))
     arrays = list(next(draws_of(graph)).inputs.values())
     inputs = [tvm.runtime.tensor(array) for array in arrays]
-    calls = [
-        partial(relax.VirtualMachine(way(graph, targets, store), tvm.cpu())["main"], *inputs)
-        for way in (by_compile, by_pass)
-    ]
+    calls = [way(graph, targets, store, inputs) for way in (by_compile, by_pass)]
     first, second = interleaved(calls, 1, budget=seconds)
     ratio = low(second) / low(first)
     spread = max(map(_spread, (first, second)))
