@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 
 from collage_dsl.graph import CandidateKernel, Graph
-from collage_dsl.memory import uncollected
 
 
 class CyclicPlanError(Exception):
@@ -19,9 +18,8 @@ def in_execution_order(
     several can come next, the one with the first node does. Raises `CyclicPlanError` if there
     is no such order.
     """
-    with uncollected():
-        waiting = sorted(kernels, key=lambda kernel: kernel.sub_graph.order)
-        order = _topological(producers(graph, waiting))
+    waiting = sorted(kernels, key=lambda kernel: kernel.sub_graph.order)
+    order = _topological(producers(graph, waiting))
     if len(order) < len(waiting):
         left = set(range(len(waiting))) - set(order)
         raise CyclicPlanError("kernels " + ", ".join(waiting[i].label for i in sorted(left)))
