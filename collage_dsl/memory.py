@@ -1,4 +1,4 @@
-"""Pause cyclic garbage collection while a tree or a search is built."""
+"""Pause cyclic garbage collection while much is built: a tree, a search, a module."""
 
 import gc
 from collections.abc import Iterator

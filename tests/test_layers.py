@@ -56,6 +56,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "crashes",
             "exact_products",
             "frontend",
+            "memory",
             "offline",
         },
         *{"reading", "saved", "scratch"},

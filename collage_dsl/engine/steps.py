@@ -178,7 +178,8 @@ def regions(
 ) -> Regions:
     """The kernels `found`, and regions of them for the specs in `merge` that ask for regions."""
     may_merge = {each.name: partial(_may_merge, each.limits) for each in merge if each.coalesce}
-    return Regions(graph, found, cost, may_merge, hints, reporter)
+    with uncollected():
+        return Regions(graph, found, cost, may_merge, hints, reporter)
 
 
 def _may_merge(limits: Limits, kernel: CandidateKernel) -> bool:

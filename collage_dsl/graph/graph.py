@@ -22,6 +22,9 @@ from collage_dsl.graph.types import Form, Kind, TensorType, Type
 Attribute = bool | int | float | str | tuple["Attribute", ...] | None
 """The value of an operator's attribute."""
 
+_NEAR = 1024
+"""So many nodes are near a node: the node itself and those after it in the graph's order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -202,6 +205,21 @@ class Graph:
         return OpSets(below)
 
     @cached_property
+    def _near_downstream_of(self) -> tuple[OpSet, ...]:
+        """
+        `downstream_of`, but only the near nodes, and counted from the node itself. It takes memory
+        in proportion to the nodes, and not to their square.
+        """
+        below = [0] * len(self.nodes)
+        for index in reversed(range(len(self.nodes))):
+            found = 0
+            for user in self.users_of.indexes(index):
+                if (gap := user - index) < _NEAR:
+                    found |= (1 | below[user]) << gap
+            below[index] = found & ((1 << _NEAR) - 1)
+        return tuple(below)
+
+    @cached_property
     def upstream_of(self) -> OpSets:
         """For each node, all nodes that flow into it, directly or not."""
         above = [NOTHING] * len(self.nodes)
@@ -245,7 +263,11 @@ class Graph:
 
     def exit(self, inside: OpSet) -> OpSet:
         """Inside nodes that a node outside uses or the function returns."""
-        return opset(i for i in members(inside) if self.is_needed_outside(i, inside))
+        return opset(self.exits(members(inside), inside))
+
+    def exits(self, indexes: Iterable[int], inside: OpSet) -> list[int]:
+        """Those of some nodes `inside` that a node outside uses or the function returns."""
+        return [i for i in indexes if self.is_needed_outside(i, inside)]
 
     def is_needed_outside(self, index: int, inside: OpSet) -> bool:
         """Whether a node outside uses node `index`, or the function returns it."""
@@ -265,9 +287,9 @@ class Graph:
         """All nodes that inside nodes flow into, directly or not; some may be inside too."""
         return self.downstream_of.union(members(inside))
 
-    def taps(self, exits: OpSet, inside: OpSet) -> OpSet:
+    def taps(self, exits: Iterable[int], inside: OpSet) -> list[int]:
         """The `exits` of `inside` that an inside node also uses."""
-        return opset(i for i in members(exits) if self.users_of.meets(i, inside))
+        return [i for i in exits if self.users_of.meets(i, inside)]
 
     def depth(self, inside: OpSet) -> int:
         """The longest path inside, counted in operator calls."""
@@ -295,7 +317,14 @@ class Graph:
     def leads_back(self, outputs: Iterable[int], inside: OpSet) -> bool:
         """Whether a path from the `outputs` of `inside` comes back."""
         end = inside.bit_length()  # what comes after all of `inside` does not flow into it
-        return any(i < end and self.downstream_of.meets(i, inside) for i in outputs)
+        return any(i < end and self._leads_to(i, inside) for i in outputs)
+
+    def _leads_to(self, index: int, inside: OpSet) -> bool:
+        """Whether a node flows into one of `inside`, directly or not."""
+        ahead = inside >> index
+        if ahead.bit_length() <= _NEAR:
+            return self._near_downstream_of[index] & ahead != 0
+        return self.downstream_of.meets(index, inside)
 
     def blocks(self, inside: OpSet) -> frozenset[int]:
         """The dataflow blocks that `inside` touches."""

@@ -15,6 +15,7 @@ from collage_dsl.frontend.dataflow import values_in
 from collage_dsl.frontend.from_relax import functions_of
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import CandidateKernel, Graph, covered, members
+from collage_dsl.memory import uncollected
 from collage_dsl.realization.entry import entry_name
 from collage_dsl.realization.place import Kernel, Placer
 from collage_dsl.realization.rewrite import rewritten
@@ -97,6 +98,7 @@ def realized_together(
     return placer.module, calls
 
 
+@uncollected()
 def _written(
     graph: Graph, kernels: Sequence[CandidateKernel], placer: Placer, name: str = ""
 ) -> tuple[KernelCall, ...]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from collage_dsl.graph import Graph, SubGraph, members
+from collage_dsl.graph import Graph, SubGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +44,18 @@ class Limits:
             calls = (inside & graph.calls).bit_count()
             if calls > self.max_nodes:
                 return f"{calls} operators, max_nodes is {self.max_nodes}"
-        exits = graph.exit(inside)
-        if self.max_exits is not None and (count := len(members(exits))) > self.max_exits:
-            return f"{count} exits, max_exits is {self.max_exits}"
+        indexes = sub_graph.indexes
+        exits = graph.exits(indexes, inside)
+        if self.max_exits is not None and len(exits) > self.max_exits:
+            return f"{len(exits)} exits, max_exits is {self.max_exits}"
         if not self.taps and (taps := graph.taps(exits, inside)):
-            return f"`{min(graph.names(taps))}` is used both inside and outside"
+            return f"`{min(graph.nodes[i].name for i in taps)}` is used both inside and outside"
         if self.max_depth is not None and graph.is_deeper(inside, self.max_depth):
             return f"depth {graph.depth(inside)}, max_depth is {self.max_depth}"
         if inside and not graph.in_one_block(inside):
             return "spans several dataflow blocks"
         if not graph.on_one_device(inside):
             return "spans several devices"
-        if len(sub_graph.indexes) > 1 and not graph.is_convex(inside):
+        if len(indexes) > 1 and not graph.is_convex(inside):
             return "a path leaves it and comes back"
         return ""
