@@ -23,7 +23,6 @@ from collage_dsl.graph import (
     extract,
     fingerprint,
     first,
-    is_single,
     joined,
     members,
     members_of,
@@ -282,7 +281,6 @@ def test_compact_sets_are_joined_as_sets_are(start: int) -> None:
         assert compact(nodes, start) == compact(nodes)
         assert list(members_of(both)) == sorted(one | other)
         assert both == joined(compact_of(other), compact_of(one)) == compact(opset(one | other))
-        assert is_single(nodes) == (len(one) == 1)
 
 
 def test_a_union_and_a_label_give_what_a_sub_graph_of_these_nodes_is() -> None:

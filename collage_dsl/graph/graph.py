@@ -303,15 +303,16 @@ class Graph:
 
     def is_deeper(self, inside: OpSet, most: int) -> bool:
         """Whether a path inside has more than `most` operator calls."""
-        return len(members(inside)) > most and self.depth(inside) > most
+        return inside.bit_count() > most and self.depth(inside) > most
 
     def kind(self, inside: OpSet) -> Kind:
         """The greatest kind among the inside nodes."""
         return max((self.nodes[i].kind for i in members(inside)), default=Kind.ELEMENTWISE)
 
-    def is_convex(self, inside: OpSet) -> bool:
-        """Whether no path leaves `inside` and comes back."""
-        users = {user for i in members(inside) for user in self.users_of.indexes(i)}
+    def is_convex(self, inside: OpSet, indexes: Iterable[int] | None = None) -> bool:
+        """Whether no path leaves `inside` and comes back; `indexes` are its members, if known."""
+        known = members(inside) if indexes is None else indexes
+        users = {user for i in known for user in self.users_of.indexes(i)}
         return not self.leads_back((i for i in users if not inside >> i & 1), inside)
 
     def leads_back(self, outputs: Iterable[int], inside: OpSet) -> bool:

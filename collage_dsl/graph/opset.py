@@ -1,7 +1,7 @@
 """Represent a set of nodes as one Python integer: bit `i` is set if node `i` is in the set."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import compress, count
 from operator import or_
 
@@ -26,11 +26,6 @@ def opset(indexes: Iterable[int]) -> OpSet:
     return expanded(compact_of(indexes))
 
 
-def is_single(nodes: OpSet) -> bool:
-    """Whether the set has exactly one member."""
-    return nodes != 0 and nodes == 1 << nodes.bit_length() - 1
-
-
 def members(nodes: OpSet) -> Sequence[int]:
     """The indexes in `nodes`, ascending."""
     if not nodes:
@@ -39,23 +34,39 @@ def members(nodes: OpSet) -> Sequence[int]:
     if nodes == 1 << length - 1:  # most sets have one member
         return (length - 1,)
     start = first(nodes)
-    nodes >>= start
-    size = length - start
-    if size > _WINDOW_BITS and 4 * nodes.bit_count() > size:
+    return _counted_members(start, nodes >> start)
+
+
+def _counted_members(start: int, nodes: OpSet) -> Sequence[int]:
+    """The members of a set that is counted from its first one, `start`."""
+    size = nodes.bit_length()
+    if size <= _WINDOW_BITS:
+        return [start + index for index in _in_window(nodes)]
+    if 4 * nodes.bit_count() > size:
         return _dense_members(nodes, start)
-    found = []
-    start -= 1
+    found: list[int] = []
     while nodes:
         gap = (nodes & -nodes).bit_length() - 1
         start += gap
         nodes >>= gap
         window = nodes & _WINDOW
         nodes ^= window
-        while window:
-            lowest = window & -window
-            found.append(start + lowest.bit_length())
-            window ^= lowest
+        found += [start + index for index in _in_window(window)]
     return found
+
+
+@lru_cache(maxsize=1 << 12)
+def _in_window(nodes: OpSet) -> tuple[int, ...]:
+    """
+    The members of a set within one window. Many sub-graphs of a model look alike when they are
+    counted from their first node.
+    """
+    found = []
+    while nodes:
+        lowest = nodes & -nodes
+        found.append(lowest.bit_length() - 1)
+        nodes ^= lowest
+    return tuple(found)
 
 
 def _dense_members(nodes: OpSet, start: int) -> Sequence[int]:
@@ -141,7 +152,7 @@ def joined(one: Compact, other: Compact) -> Compact:
 def members_of(nodes: Compact) -> Sequence[int]:
     """The members of a compact set, ascending."""
     start, counted = nodes
-    return [start + index for index in members(counted)]
+    return _counted_members(start, counted)
 
 
 def expanded(nodes: Compact) -> OpSet:

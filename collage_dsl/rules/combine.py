@@ -192,11 +192,12 @@ class _Closure:
     def part(self, sub_graph: SubGraph) -> _Part:
         graph, inside, numbers = self.graph, sub_graph.inside, self.numbers
         start, _ = sub_graph.nodes
+        indexes = sub_graph.indexes
         return _Part(
             graph,
             sub_graph,
             graph.kind(inside),
-            compact(graph.exit(inside), start),
+            compact_of(graph.exits(indexes, inside)),
             compact(graph.input(inside) & graph.computed),
             compact(graph.output(inside), start),
             frozenset(numbers.setdefault(each, len(numbers)) for each in sub_graph.composites),

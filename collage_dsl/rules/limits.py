@@ -56,6 +56,6 @@ class Limits:
             return "spans several dataflow blocks"
         if not graph.on_one_device(inside):
             return "spans several devices"
-        if len(indexes) > 1 and not graph.is_convex(inside):
+        if len(indexes) > 1 and not graph.is_convex(inside, indexes):
             return "a path leaves it and comes back"
         return ""

@@ -9,7 +9,6 @@ from collage_dsl.graph import (
     OpSet,
     SubGraph,
     compact_of,
-    is_single,
     last,
     members,
     opset,
@@ -73,14 +72,14 @@ class Places:
         graph, inside = self.graph, sub_graph.inside
         nodes = sub_graph.indexes
         indexes = tuple(index for index in nodes if graph.nodes[index].is_call)
-        if not indexes or not graph.is_convex(inside):
+        if not indexes or not graph.is_convex(inside, nodes):
             return None
         start, ranks = compact_of(self._rank[index] for index in nodes)
         call, calls = compact_of(self._rank[index] for index in indexes)
         place = Place(start, ranks, calls << call - start, call, indexes=indexes)
-        exits = graph.exit(inside)
-        leads_to_one = not exits or (is_single(exits) and not inside & self._unused)
-        return place if leads_to_one else self._ragged(place, inside, exits)
+        exits = graph.exits(nodes, inside)
+        leads_to_one = not exits or (len(exits) == 1 and not inside & self._unused)
+        return place if leads_to_one else self._ragged(place, inside, opset(exits))
 
     def _ragged(self, place: Place, inside: OpSet, exits: OpSet) -> Place:
         """`place`, marked as ragged if the nodes `inside` as one kernel make others wait."""
