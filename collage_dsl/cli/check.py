@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collage_dsl.cli.config import Config, Configs
-from collage_dsl.cli.failure import CANNOT, WRONG, CommandError
+from collage_dsl.cli.failure import CANNOT, WRONG, CommandError, writing
 from collage_dsl.cli.files import STDIN, Given
 from collage_dsl.cli.formats import Report, Unread, render
 from collage_dsl.cli.output import complain, tell, write
@@ -57,8 +57,8 @@ def check_files(given: Given, options: Options) -> int:
                 source = _fixed(source, file, given.named(file), config, options)
                 libraries.clear()  # others may import the file
             shown = _found(source, given.named(file), config, options, libraries)
-        except (UnreadableError, OSError) as problem:
-            unread.append(Unread(str(given.named(file)), _message(problem, file)))
+        except (UnreadableError, CommandError) as problem:
+            unread.append(Unread(str(given.named(file)), str(problem)))
             complain(unread[-1].message)
             continue
         read.append(given.named(file))
@@ -68,13 +68,6 @@ def check_files(given: Given, options: Options) -> int:
     if unread:
         return CANNOT
     return WRONG if failing and not options.exit_zero else 0
-
-
-def _message(problem: UnreadableError | OSError, file: Path) -> str:
-    if isinstance(problem, UnreadableError):
-        return str(problem)
-    reason = (problem.strerror or type(problem).__name__).lower()
-    return f"cannot write {file}: {reason}"
 
 
 _Libraries = dict[tuple[Path, ...], Library]
@@ -102,7 +95,7 @@ def _fixed(source: Source, file: Path, named: Path, config: Config, options: Opt
             break
         fixed = Source(source.name, text)
     if fixed.text != source.text:
-        with replacement(file) as new:
+        with writing(file), replacement(file) as new:
             new.write_bytes(fixed.text.encode("utf-8"))
         tell(f"fixed {printable(source.name)}")
     return fixed

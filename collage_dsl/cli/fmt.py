@@ -5,7 +5,7 @@ from enum import Enum
 from pathlib import Path
 
 from collage_dsl.cli.config import Configs
-from collage_dsl.cli.failure import CANNOT, WRONG
+from collage_dsl.cli.failure import CANNOT, WRONG, CommandError, writing
 from collage_dsl.cli.files import STDIN, Given
 from collage_dsl.cli.output import complain, show, tell, write_utf8
 from collage_dsl.diagnostics import RuleError
@@ -36,16 +36,12 @@ def _format_file(given: Given, file: Path, mode: Mode) -> int:
         source = given.read(file)
         formatted = format_source(source)
         return _answer(file, source, formatted, mode)
-    except UnreadableError as problem:
+    except (UnreadableError, CommandError) as problem:
         complain(problem)
         return CANNOT
     except RuleError as problem:
         tell(f"{problem}\n")
         return WRONG
-    except OSError as problem:
-        reason = (problem.strerror or type(problem).__name__).lower()
-        complain(f"cannot write {file}: {reason}")
-        return CANNOT
 
 
 def _answer(file: Path, source: Source, formatted: str, mode: Mode) -> int:
@@ -58,7 +54,7 @@ def _answer(file: Path, source: Source, formatted: str, mode: Mode) -> int:
         case Mode.WRITE if file == STDIN:
             write_utf8(formatted)
         case Mode.WRITE if is_changed:
-            with replacement(file) as new:
+            with writing(file), replacement(file) as new:
                 new.write_bytes(formatted.encode("utf-8"))
             tell(f"reformatted {printable(source.name)}")
         case Mode.WRITE:
