@@ -19,16 +19,15 @@ from collage_dsl.language.graphs.values import constant_values
 from collage_dsl.language.reasoning.claims.relations import broadcasts, keeps_dtype, keeps_shape
 from collage_dsl.language.reasoning.findings import choices
 from collage_dsl.language.reasoning.patterns.written_out import written_out
-from collage_dsl.language.reasoning.values.assuming import OPPOSITE, assume
-from collage_dsl.language.reasoning.values.domain import (
-    WHOLE,
-    Values,
-    between,
+from collage_dsl.language.reasoning.values.arithmetic import (
     calculated,
-    divided_by,
-    one_of,
+    divisors_leaving,
+    leading_to,
+    rounded_down,
     solved,
 )
+from collage_dsl.language.reasoning.values.assuming import OPPOSITE, assume
+from collage_dsl.language.reasoning.values.domain import WHOLE, Values, between, divided_by, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.rules.condition import (
     All,
@@ -106,6 +105,33 @@ def test_solving_keeps_all_that_lead_to_a_result(operator: Any, a: Values, const
     for x in NUMBERS:
         result = evaluate(Calculate(operator, Constant(x), Constant(constant)), Given())
         assert not (isinstance(result, int | float) and result in a) or x in found
+
+
+@cases(100)
+@given(st.sampled_from("+-*/%"), sets, sets, small)
+def test_few_numbers_are_those_that_lead_to_a_result(
+    operator: Any, a: Values, inner: Values, constant: int
+) -> None:
+    found = leading_to(operator, inner, constant, a)
+    for x in (n for n in NUMBERS if n in inner):
+        result = evaluate(Calculate(operator, Constant(x), Constant(constant)), Given())
+        assert not (isinstance(result, int | float) and result in a) or x in found
+
+
+@cases(100)
+@given(st.integers(0, 60), st.integers(0, 9))
+def test_divisors_are_all_those_that_leave_a_rest(number: int, rest: int) -> None:
+    found = divisors_leaving(number, rest)
+
+    assert all((n in found) == (number % n == rest) for n in range(1, 80))
+
+
+@cases(100)
+@given(sets, small)
+def test_rounding_down_keeps_all_results(a: Values, by: int) -> None:
+    found = rounded_down(a, by)
+
+    assert by == 0 or all(n - n % by in found for n in NUMBERS if n in a)
 
 
 @cases(100)

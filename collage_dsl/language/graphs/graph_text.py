@@ -33,6 +33,7 @@ from collage_dsl.language.graphs.checked_types import no_tuple
 from collage_dsl.language.graphs.values import Scalar, constant_values, fits, with_arrays
 from collage_dsl.language.inference.infer import infer
 from collage_dsl.language.inference.shapes import Call, MismatchError
+from collage_dsl.language.messages.advice import dtype_meant
 from collage_dsl.language.messages.findings import Findings, count, there_are
 from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.reasoning.operators.attributes import check_attributes
@@ -337,7 +338,7 @@ class _Builder:
         name = written.dtype
         dtype = long_dtype(name.text)
         if dtype is None and name.text != _UNKNOWN:
-            hint = did_you_mean(name.text, dtype_names())
+            hint = dtype_meant(name.text) or did_you_mean(name.text, dtype_names())
             self.findings.error("E0603", name.span, f"unknown dtype `{name.text}`", hint)
         return TensorType(dtype or _UNKNOWN, written.dims)
 

@@ -1,6 +1,6 @@
 """Shapes of operands and results that are written with a letter for each dimension."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import combinations
@@ -37,6 +37,8 @@ class Lettered:
 
     operands: str
     results: str
+    sizes: Mapping[str, Dim] = field(default_factory=dict)
+    """The dimensions that some letters stand for, where they are known beforehand."""
 
     def placements(self, count: int) -> Iterator[tuple[int, ...]]:
         """Which of the operands `count` operands may be."""
@@ -68,7 +70,7 @@ def fitted(call: Call, lettered: Lettered) -> Type:
 
 def _results(call: Call, lettered: Lettered, places: Sequence[int]) -> tuple[Shape | None, ...]:
     words = [word.removeprefix("?") for word in lettered.operands.split()]
-    bound = _Bound(call)
+    bound = _Bound(call, {of: (dim, f"{dim} are needed") for of, dim in lettered.sizes.items()})
     for at, place in enumerate(places):
         shape = call.shape(at)
         if shape is not None and words[place] != ANY:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from collage_dsl.graph import Dim, TensorType, TupleType, Type
 from collage_dsl.graph.operators import Operator, operators
@@ -27,6 +28,7 @@ from collage_dsl.language.inference.shapes import (
     Call,
     MismatchError,
     Shape,
+    axis_in,
     broadcast,
     dtype_of,
     listed,
@@ -64,7 +66,8 @@ def recurrent(call: Call) -> Type:
         message = f"`{name}` is for {shape[0]} directions, not for {directions}"
         call.agree(shape[0], directions, message)
     if len(call.types) > 3:
-        fitted(call, _with_states(call, directions))
+        sizes = {"c": times(rows, 2), "p": times(again[2] if hidden is None else hidden, 3)}
+        fitted(call, replace(_with_states(call, directions), sizes=sizes))
     steps, batch, _ = given
     every: Shape = (steps, directions, batch, again[2])
     last: Shape = (directions, batch, again[2])
@@ -106,9 +109,9 @@ def product_of_matrices(call: Call) -> Type:
     return result(call, multiplied(call, call.shape(0), call.shape(1)))
 
 
-def fused_matmul(call: Call) -> Type:
+def fused_matmul(call: Call, places: tuple[int, int] = (0, 1)) -> Type:
     """A product of matrices, of which each may be transposed first."""
-    left, right = (_turned(call, at, "AB"[at]) for at in range(2))
+    left, right = (_turned(call, at, name) for at, name in zip(places, "AB", strict=True))
     return result(call, multiplied(call, left, right))
 
 
@@ -128,13 +131,13 @@ def _transposed(shape: Shape) -> Shape:
     return (*shape[:-2], shape[-1], shape[-2])
 
 
-def matrices(call: Call) -> Type:
+def matrices(call: Call, places: tuple[int, int] = (0, 1)) -> Type:
     """A product of two matrices, to which a third one is added."""
-    for at, name in enumerate("AB"):
+    for at, name in zip(places, "AB", strict=True):
         shape = call.shape(at)
         if shape is not None and len(shape) != 2:
             raise MismatchError(f"`{name}` has 2 dimensions, not {len(shape)}")
-    return fused_matmul(call)
+    return fused_matmul(call, places)
 
 
 def packed_matmul(call: Call) -> Type:
@@ -183,6 +186,15 @@ def transposing(call: Call) -> Type:
         message = f"`perm` {list(order)} does not order {len(shape)} dimensions"
         raise MismatchError(message)
     return result(call, tuple(shape[at] for at in order))
+
+
+def reversing(call: Call) -> Type:
+    """There is a length for each place along the batch."""
+    shape, lengths, batch = call.shape(0), call.shape(1), call.known_whole("batch_axis")
+    if shape and lengths and batch is not None:
+        along = shape[axis_in(batch, len(shape))]
+        call.agree(lengths[0], along, f"{lengths[0]} lengths do not fit a batch of {along}")
+    return result(call, shape)
 
 
 def padding_sizes(call: Call) -> Type:
@@ -266,6 +278,7 @@ ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
     "onnx.Pad": padding_sizes,
     "onnx.QLinearConv": quantized_convolving,
     "onnx.QLinearMatMul": quantized_product,
+    "onnx.ReverseSequence": reversing,
     "onnx.SpaceToDepth": space_to_depth,
     "onnx.Transpose": transposing,
     "com.microsoft.DynamicQuantizeMatMul": product_of_matrices,
@@ -274,4 +287,5 @@ ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
     "com.microsoft.GridSample": sampled,
     "com.microsoft.MatMulBnb4": packed_matmul,
     "com.microsoft.MatMulNBits": blocked_matmul,
+    "com.microsoft.QGemm": partial(matrices, places=(0, 3)),
 }

@@ -5,7 +5,7 @@ Those of onnxruntime are known as far as exporters and optimizers write them.
 
 from collections.abc import Callable, Mapping
 
-from collage_dsl.graph import Dim, Type
+from collage_dsl.graph import Dim, TensorType, TupleType, Type
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.inference.lettered import Lettered, fitted
 from collage_dsl.language.inference.shapes import (
@@ -16,6 +16,7 @@ from collage_dsl.language.inference.shapes import (
     axis_in,
     broadcast,
     differ,
+    dtype_of,
     is_no_multiple,
     result,
     times,
@@ -24,6 +25,7 @@ from collage_dsl.language.inference.shapes import (
 
 LETTERED: Mapping[str, Lettered] = {
     "onnx.InstanceNormalization": Lettered("nc* c c", "nc*"),
+    "onnx.OneHot": Lettered("* . 2", "."),
     "onnx.RoiAlign": Lettered("nchw r4 r", "."),
     "com.microsoft.Attention": Lettered("bsi iw ?w ?. ?2bnpd ?. ?.", ". ."),
     "com.microsoft.BiasAdd": Lettered("bsh h bsh", "bsh"),
@@ -53,11 +55,25 @@ def lettered(call: Call) -> Type:
 
 
 def attention_with_weights(call: Call) -> Type:
-    """The columns of the weights are those of the query, the keys and the values of each head."""
-    weights, heads = call.shape(1), call.known_whole("num_heads")
-    if weights is not None and len(weights) == 2 and heads and is_no_multiple(weights[1], heads):
-        raise MismatchError(f"{weights[1]} columns do not make {heads} heads")
-    return lettered(call)
+    """
+    The weights have the columns of the query, the keys and the values of each head: a third each,
+    unless `qkv_hidden_sizes` says how many. The result has those of the values.
+    """
+    weights, heads, given = call.shape(1), call.known_whole("num_heads"), call.shape()
+    type_ = lettered(call)
+    if weights is None or len(weights) != 2:
+        return type_
+    columns = weights[1]
+    if heads and is_no_multiple(columns, heads):
+        raise MismatchError(f"{columns} columns do not make {heads} heads")
+    if not call.lacks("qkv_hidden_sizes") or not isinstance(columns, int):
+        return type_
+    if columns % 3:
+        raise MismatchError(f"{columns} columns do not make a query, keys and values")
+    if given is None or not isinstance(type_, TupleType):
+        return type_
+    shape = (*given[:2], columns // 3)
+    return TupleType((TensorType(dtype_of(call), shape), *type_.fields[1:]))
 
 
 def batch_normalizing(call: Call) -> Type:

@@ -269,7 +269,8 @@ def total(dims: Iterable[Dim]) -> Dim:
 
 def axis_in(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
-        raise MismatchError(f"there is no dimension {axis} among {rank}")
+        axes = f"has axes {-rank} to {rank - 1}" if rank else "has no axes"
+        raise MismatchError(f"there is no axis {axis}: a value of rank {rank} {axes}")
     return axis % rank
 
 

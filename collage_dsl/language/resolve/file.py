@@ -186,10 +186,14 @@ class FileChecker:
             for imported in item.names:
                 if imported.visible.text not in used:
                     name = imported.visible
-                    self.findings.warning("W0805", name.span, f"nothing uses `{name.text}`")
+                    self.unused(name)
             prefix = item.prefix
             if prefix and not any(name.startswith(f"{prefix.text}.") for name in used):
-                self.findings.warning("W0805", prefix.span, f"nothing uses `{prefix.text}`")
+                self.unused(prefix)
+
+    def unused(self, name: ast.Name) -> None:
+        message = f"nothing uses `{name.text}`"
+        self.findings.warning("W0805", name.span, message, "remove it, or the whole import")
 
     def definitions(self) -> Iterator[tuple[ast.Item, ast.Name]]:
         """The names that the file defines or imports, except those of targets."""

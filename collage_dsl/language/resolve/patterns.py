@@ -203,7 +203,8 @@ class _PatternChecker:
     def is_result(self, name: ast.Name) -> bool:
         if name.text in self.names.parameters:
             message = f"`{name.text}` is a parameter, so this pattern has no operator in it"
-            self.findings.error("E0301", name.span, message)
+            hint = "yield what an operator gives"
+            self.findings.error("E0301", name.span, message, hint)
             return False
         return self.names.is_known(name)
 

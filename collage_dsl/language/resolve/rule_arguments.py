@@ -122,6 +122,7 @@ class ArgumentReader:
         names = self.names
         if not isinstance(written, ast.Name):
             hint = self.pattern_meant(written, is_asked=call.span == written.span)
+            hint = hint or Hint(there_are(names.patterns))
             message = "the name of a pattern is needed here"
             self.findings.error("E0404", written.span, message, hint)
         elif written.text in names.patterns:

@@ -56,7 +56,8 @@ class RuleNames:
         if len(cycle) > 1:
             message += f", through {listed(cycle[1:], 'and')}"
         note = Note("the rule", self.rules[name.text].name.span)
-        self.findings.error("E0210", name.span, message, notes=(note,))
+        hint = "name another rule, or remove it here"
+        self.findings.error("E0210", name.span, message, hint, notes=(note,))
 
 
 def refuse_parametric(name: ast.Name, findings: Findings) -> None:

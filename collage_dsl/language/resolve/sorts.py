@@ -133,8 +133,10 @@ def meant(named: Typed, other: Typed) -> str:
             return f"write `{named.span.text} in {other.span.text}` for one of several"
         case Sort.DTYPE, _:
             return "write a dtype, such as `f32`"
+        case Sort.NUMBERS, rules.Constant(str()):
+            return _list_of(named)
         case Sort.STRING, _:
-            return possible_values(named)
+            return possible_values(named) or "write a string in double quotes"
     return ""
 
 
@@ -154,6 +156,12 @@ def possible_values(named: Typed) -> str:
 def elements(attribute: str) -> str:
     """A hint to compare the elements of a list, not the list."""
     return f"`{attribute}[*]` is each of them" if attribute else ""
+
+
+def _list_of(named: Typed) -> str:
+    """A hint that shows a list which the attribute may be, by its default."""
+    default = named.owner.defaults.get(named.attribute) if named.owner else None
+    return f"write a list, such as `{list(default)}`" if isinstance(default, tuple) else ""
 
 
 def called(typed: Typed) -> str:

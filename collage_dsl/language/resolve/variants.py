@@ -138,7 +138,8 @@ def _others(refused: ast.List, span: Span, findings: Findings) -> tuple[str, ...
     others = tuple(name for name in NATIVE_VARIANTS if name not in names)
     if not others:
         message = "this excludes every variant, so no kernel can be computed"
-        findings.error("E0521", span, message)
+        hint = "leave out `direct`, which can compute every kernel"
+        findings.error("E0521", span, message, hint)
     return others if names else ()
 
 

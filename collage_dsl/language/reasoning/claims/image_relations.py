@@ -9,9 +9,10 @@ from collage_dsl.language.reasoning.claims.list_values import asked_list
 from collage_dsl.language.reasoning.claims.relations import Relation, table
 from collage_dsl.language.reasoning.claims.required_calls import Called
 from collage_dsl.language.reasoning.operators.attribute_values import read_length
+from collage_dsl.language.reasoning.values.arithmetic import factors
 from collage_dsl.language.reasoning.values.assuming import equate
 from collage_dsl.language.reasoning.values.differences import Difference
-from collage_dsl.language.reasoning.values.domain import between, divided_by, factors, one_of
+from collage_dsl.language.reasoning.values.domain import between, divided_by, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.rules.condition import Attr, Calculate, Constant, DimAt, Each, Item
 

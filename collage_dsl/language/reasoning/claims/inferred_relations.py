@@ -22,7 +22,7 @@ from collage_dsl.language.reasoning.claims.list_values import asked_list, is_non
 from collage_dsl.language.reasoning.claims.onnx_results import results_of_onnx
 from collage_dsl.language.reasoning.claims.relations import Relation
 from collage_dsl.language.reasoning.claims.required_calls import Called
-from collage_dsl.language.reasoning.values.assuming import equate
+from collage_dsl.language.reasoning.values.assuming import equate, may_have
 from collage_dsl.language.reasoning.values.domain import Values, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.language.reasoning.values.terms import Term
@@ -275,7 +275,7 @@ def _is_known(type_: Type) -> bool:
 
 
 def _has_one_of(facts: Facts, name: str, shapes: Sequence[Sequence[Dim]], dims: "_Dims") -> None:
-    shapes = [shape for shape in shapes if _may_be(facts, name, shape)]
+    shapes = [shape for shape in shapes if may_have(facts, name, shape)]
     ranks = {len(shape) for shape in shapes}
     facts.narrow(Rank(name), one_of(ranks))
     if len(ranks) > 1:
@@ -288,14 +288,6 @@ def _has_one_of(facts: Facts, name: str, shapes: Sequence[Sequence[Dim]], dims: 
             facts.narrow(DimAt(name, axis), one_of(numbers))
         elif len(set(each)) == 1:
             dims.equate(DimAt(name, axis), each[0])
-
-
-def _may_be(facts: Facts, name: str, shape: Sequence[Dim]) -> bool:
-    """Whether a value may have the rank and each of the known dimensions of a shape."""
-    known = ((axis, dim) for axis, dim in enumerate(shape) if isinstance(dim, int))
-    return len(shape) in facts.of(Rank(name)) and all(
-        dim in facts.of(DimAt(name, axis)) for axis, dim in known
-    )
 
 
 @dataclass(slots=True)

@@ -45,6 +45,7 @@ TAKES_IN_ONNX: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     **dict.fromkeys(("onnx.DepthToSpace", "onnx.SpaceToDepth"), ((4, 4),)),
     "onnx.Multinomial": ((2, 2),),
     "onnx.ReverseSequence": ((2, inf), (1, 1)),
+    **{f"{domain}.RotaryEmbedding": ((3, 4),) for domain in ("onnx", "com.microsoft")},
     "onnx.STFT": ((2, 3),),
 }
 """The least and the greatest rank of the first operands."""
@@ -69,7 +70,12 @@ SAME_RANK_IN_ONNX = frozenset(
     | {f"onnx.{op}" for op in ("ReverseSequence", "TfIdfVectorizer", "Trilu")}
     | {f"com.microsoft.Skip{sort}LayerNormalization" for sort in ("", "Simplified")}
     | {f"com.microsoft.{sort}Conv" for sort in ("Fused", "Nhwc", "NhwcFused")}
-    | {"com.microsoft.BiasSplitGelu", "com.microsoft.MatMulBnb4", "com.microsoft.MatMulNBits"}
+    | {
+        "com.microsoft.NhwcMaxPool",
+        "com.microsoft.BiasSplitGelu",
+        "com.microsoft.MatMulBnb4",
+        "com.microsoft.MatMulNBits",
+    }
     | {f"com.microsoft.{op}" for op in ("GemmFastGelu", "GridSample")}
     | {f"com.microsoft.QLinear{op}" for op in ("AveragePool", "Conv", "GlobalAveragePool")}
 )
@@ -96,7 +102,7 @@ _WINDOWED = frozenset(
     | {f"onnx.{sort}Pool" for sort in ("Average", "Lp", "Max")}
     | {"onnx.MaxUnpool", "onnx.QLinearConv"}
     | {f"com.microsoft.{sort}Conv" for sort in ("Fused", "Nhwc", "NhwcFused", "QLinear")}
-    | {"com.microsoft.MaxpoolWithMask", "com.microsoft.QLinearAveragePool"}
+    | {f"com.microsoft.{sort}" for sort in ("MaxpoolWithMask", "NhwcMaxPool", "QLinearAveragePool")}
 )
 """Operators with lists of numbers for each dimension of an image."""
 

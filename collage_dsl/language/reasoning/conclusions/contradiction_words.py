@@ -10,7 +10,12 @@ from collage_dsl.language.reasoning.claims.relations import Claim
 from collage_dsl.language.reasoning.conclusions.premises import Condition, Premise
 from collage_dsl.language.reasoning.values.domain import Number, Values, is_number
 from collage_dsl.language.reasoning.values.facts import Facts
-from collage_dsl.language.reasoning.values.shown_values import ENORMOUS, MOST_SHOWN, shown
+from collage_dsl.language.reasoning.values.shown_values import (
+    ENORMOUS,
+    MOST_SHOWN,
+    shown,
+    shown_in_order,
+)
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.condition import (
     Attr,
@@ -221,14 +226,14 @@ def range_of(text: str, values: Values) -> str:
         left = [value for value in values.allowed if value in values]
         if len(left) > MOST_SHOWN:
             return _some_of(text, left)
-        return f"`{text}` is {listed(sorted(map(shown, left)))} here" if left else ""
+        return f"`{text}` is {listed(shown_in_order(left))} here" if left else ""
     least, most = values.whole_bounds() if values.whole else values.bounds()
     if least == most:
         return f"`{text}` is `{least}` here"
     least = -inf if least <= -ENORMOUS else least
     most = inf if most >= ENORMOUS - 1 else most
     if not values.whole and least == -inf:
-        never = sorted(map(shown, values.excluded))
+        never = shown_in_order(values.excluded)
         return f"`{text}` is never {listed(never)}" if 0 < len(never) <= MOST_SHOWN else ""
     said = "a whole number" if values.whole else "a number"
     if values.modulus > 1 and values.rest == 0:

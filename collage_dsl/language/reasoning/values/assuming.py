@@ -1,5 +1,7 @@
 """Derive what several conditions of a pattern together say about its values."""
 
+from collections.abc import Sequence
+
 from collage_dsl.language.reasoning.values.comparing import TERMS, differences
 from collage_dsl.language.reasoning.values.differences import ZERO
 from collage_dsl.language.reasoning.values.domain import (
@@ -210,9 +212,11 @@ def _narrow_to_choices(
     way: Facts, value: Expression, choices: tuple[Value, ...], holds: bool
 ) -> None:
     if isinstance(value, Shape):
-        ranks = [len(choice) for choice in choices if isinstance(choice, tuple)]
+        shapes = [choice for choice in choices if isinstance(choice, tuple)]
         if holds:
-            way.narrow(Rank(value.of), one_of(ranks))
+            _has_one_of(way, value.of, shapes)
+        else:
+            way.possible &= not any(_is_same_shape(way, value, Constant(each)) for each in shapes)
         return
     items = frozenset(as_element(way, choice, value) for choice in choices)
     slack = max((rounding_of(way, Constant(item), value) for item in items), default=0.0)
@@ -221,6 +225,24 @@ def _narrow_to_choices(
     elif holds:
         least, most = one_of(items).bounds()
         narrow(way, value, between(least - slack, most + slack))
+
+
+def _has_one_of(way: Facts, of: str, shapes: Sequence[tuple[Value, ...]]) -> None:
+    """Add that a value has one of some shapes."""
+    left = [shape for shape in shapes if may_have(way, of, shape)]
+    ranks = {len(shape) for shape in left}
+    way.narrow(Rank(of), one_of(ranks))
+    if len(ranks) == 1:
+        for axis, dims in enumerate(zip(*left, strict=True)):
+            way.narrow(DimAt(of, axis), one_of(dims))
+
+
+def may_have(way: Facts, of: str, shape: Sequence[object]) -> bool:
+    """Whether a value may have the rank and each of the known dimensions of a shape."""
+    known = ((axis, dim) for axis, dim in enumerate(shape) if isinstance(dim, int))
+    return len(shape) in way.of(Rank(of)) and all(
+        dim in way.of(DimAt(of, axis)) for axis, dim in known
+    )
 
 
 def _compare(way: Facts, operator: Comparison, left: Expression, right: Expression) -> None:

@@ -6,7 +6,7 @@ from math import inf
 from collage_dsl.language.messages.findings import listed
 from collage_dsl.language.reasoning.values.domain import Values
 from collage_dsl.language.reasoning.values.facts import Facts
-from collage_dsl.language.reasoning.values.shown_values import ENORMOUS, MOST_SHOWN, shown
+from collage_dsl.language.reasoning.values.shown_values import ENORMOUS, MOST_SHOWN, shown_in_order
 from collage_dsl.language.reasoning.values.terms import Term
 from collage_dsl.rules.condition import Attr, DimAt, Dtype, Rank, Size, Uses
 from collage_dsl.rules.written import question_text
@@ -54,7 +54,7 @@ def _of_one_shape(way: Facts, name: str) -> Iterator[str]:
 def _numbers_of(values: Values) -> str:
     """The values in words; empty if they are any, or many."""
     if values.allowed is not None:
-        left = sorted(shown(value) for value in values.allowed if value in values)
+        left = shown_in_order(value for value in values.allowed if value in values)
         return listed(left) if 0 < len(left) <= MOST_SHOWN else ""
     least, most = values.whole_bounds() if values.whole else values.bounds()
     if least == most:

@@ -1,9 +1,9 @@
 """Sets of the values an expression may have: intervals, remainders and finite sets."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil, floor, gcd, inf, isqrt, lcm
+from math import ceil, floor, gcd, inf, lcm
 from typing import TypeGuard
 
 from collage_dsl.rules.condition import Value
@@ -14,10 +14,7 @@ _NUMBERS = (int, float)
 _LARGEST_BOUND = 2**200
 """Bounds beyond it are not known so exactly."""
 
-_LARGEST_DIVIDED = 10**6
-"""The divisors of larger numbers are not listed."""
-
-_LARGEST_MODULUS = 10**9
+LARGEST_MODULUS = 10**9
 """Larger moduli are not combined. The set is then too large, which is safe."""
 
 
@@ -112,6 +109,15 @@ class Values:
             left = None if self.most == inf else self._few()
         return left[0] if left and len(left) == 1 else None
 
+    def numbers(self) -> list[Number] | None:
+        """Its members, if they are known one by one and all of them are numbers."""
+        if self.allowed is None:
+            only = self.only()
+            return [only] if is_number(only) else None
+        members = [value for value in self.allowed if value in self]
+        numbers = [value for value in members if is_number(value)]
+        return numbers if len(numbers) == len(members) else None
+
     def meet(self, other: "Values") -> "Values":
         """The values in both sets; `self` itself if `other` removes nothing."""
         if other._holds_all_of(self):
@@ -151,7 +157,7 @@ class Values:
         if self.rest % common != rest % common:
             return NOTHING
         combined = lcm(self.modulus, modulus)
-        if combined > _LARGEST_MODULUS:
+        if combined > LARGEST_MODULUS:
             return self
         inverse = pow(self.modulus // common, -1, modulus // common)
         step = (rest - self.rest) // common * inverse
@@ -198,140 +204,8 @@ def hull(sets: Iterable[Values]) -> Values:
     return between(min(least), max(most), whole=all(map(is_whole, every)))
 
 
-def factors(product: Values, fewest: Number, greatest: Number) -> Values:
-    """The numbers from 0 on that, times one from `fewest` to `greatest`, may be a `product`."""
-    least, most = product.whole_bounds()
-    only = product.only()
-    if isinstance(only, int) and fewest == greatest and 0 < fewest < inf:
-        return one_of((only // fewest,) if only % fewest == 0 else ())
-    if isinstance(only, int) and 0 < only <= _LARGEST_DIVIDED:
-        return one_of(each for each in _divisors(only) if fewest <= only // each <= greatest)
-    low: Number = 0
-    if least > 0:
-        fewest = max(fewest, 1)
-        low = inf if greatest == 0 else max(1, -(-least // greatest))
-    return between(low, inf if fewest == 0 or is_infinite(most) else most // fewest)
-
-
-def roots(power: Values, exponent: int) -> Values:
-    """The whole numbers from 0 on that, multiplied so many times, may be a `power`."""
-    least, most = power.whole_bounds()
-    if most < 0:
-        return NOTHING
-    low = _root(least - 1, exponent) + 1 if isinstance(least, int) and least > 0 else 0
-    return between(low, _root(most, exponent) if isinstance(most, int) else inf)
-
-
-def _root(number: int, exponent: int) -> int:
-    """The largest whole number whose power is at most `number`."""
-    low, high = 0, 1 << (number.bit_length() // exponent + 1)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if middle**exponent <= number:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-@lru_cache(1024)
-def _divisors(number: int) -> frozenset[int]:
-    small = [each for each in range(1, isqrt(number) + 1) if number % each == 0]
-    return frozenset((*small, *(number // each for each in small)))
-
-
 def is_number(value: object) -> TypeGuard[Number]:
     return isinstance(value, _NUMBERS)
-
-
-def calculated(operator: str, left: Values, right: Values) -> Values:
-    """The values that `left operator right` may have."""
-    one, other = left.only(), right.only()
-    if is_number(one) and is_number(other):
-        return one_of(_exactly(operator, one, other))
-    whole = is_whole(left) and is_whole(right)
-    (a, b), (c, d) = left.bounds(), right.bounds()
-    match operator:
-        case "+":
-            return _stepping(operator, left, right, between(a + c, b + d, whole=whole))
-        case "-":
-            return _stepping(operator, left, right, between(a - d, b - c, whole=whole))
-        case "*":
-            corners = [_product(x, y) for x in (a, b) for y in (c, d)]
-            result = between(min(corners), max(corners), whole=whole)
-            return _stepping(operator, left, right, result)
-        case "%" if is_number(other) and other > 0:
-            return between(0, other - 1 if whole else other, whole=whole)
-        case "/":  # whether the remainder is dropped is not known: 2 may be written as 2.0
-            return between(_ratios(left, right, rounded=True)[0], _ratios(left, right)[1])
-    return ANYTHING
-
-
-def quotient(left: Values, right: Values) -> Values:
-    """The values that `left / right` may have if both are whole numbers: there is no remainder."""
-    one, other = left.only(), right.only()
-    if is_number(one) and is_number(other) and other != 0:
-        return one_of((int(one // other),))
-    least, most = _ratios(left, right, rounded=True)
-    return between(least, most, whole=True)
-
-
-def _ratios(left: Values, right: Values, *, rounded: bool = False) -> tuple[Number, Number]:
-    """The bounds of `left / right`; infinite unless `right` is above 0. Nothing is divided by 0."""
-    (a, b), (c, d) = left.bounds(), right.bounds()
-    if c == 0 and is_whole(right):
-        c = 1
-    if c <= 0 or d < c:
-        return -inf, inf
-    found = [_divided(x, y, rounded=rounded) for x in (a, b) for y in (c, d)]
-    return min(found), max(found)
-
-
-def _stepping(operator: str, left: Values, right: Values, result: Values) -> Values:
-    """`result` with the remainder that `left operator right` leaves if both are whole."""
-    if not result.whole:
-        return result
-    (one, first), (other, second) = _step(left), _step(right)
-    match operator:
-        case "+":
-            modulus, rest = gcd(one, other), first + second
-        case "-":
-            modulus, rest = gcd(one, other), first - second
-        case _:
-            modulus, rest = gcd(one * other, one * second, other * first), first * second
-    if not 1 < modulus <= _LARGEST_MODULUS:
-        return result
-    return replace(result, modulus=modulus, rest=rest % modulus)
-
-
-def _step(values: Values) -> tuple[int, int]:
-    """A modulus and the remainder of whole numbers; a modulus of 0 for a single number."""
-    only = values.only()
-    return (0, only) if isinstance(only, int) else (values.modulus, values.rest)
-
-
-def solved(operator: str, result: Values, constant: Number) -> Values:
-    """
-    The values that `e` may have if `e operator constant` is in `result`.
-
-    Fractions give no information: a rounded result cannot be inverted exactly.
-    """
-    least, most = result.bounds()
-    if not all(isinstance(n, int) or is_infinite(n) for n in (least, most, constant)):
-        return ANYTHING
-    match operator:
-        case "+":
-            return between(least - constant, most - constant)
-        case "-":
-            return between(least + constant, most + constant)
-        case "*" if constant > 0:
-            return between(_quotient(least, constant, 0), _quotient(most, constant, 1))
-        case "%" if isinstance(constant, int) and constant > 0:
-            rest = result.only()
-            return divided_by(constant, rest) if isinstance(rest, int) else ANYTHING
-        case "/" if constant > 0:
-            return between(least * constant, most * constant + constant)
-    return ANYTHING
 
 
 def is_whole(values: Values) -> bool:
@@ -352,47 +226,6 @@ def element_of(value: Value, index: int) -> Value:
     if not isinstance(value, tuple):
         return value
     return value[index] if -len(value) <= index < len(value) else None
-
-
-def _exactly(operator: str, left: Number, right: Number) -> Iterator[Value]:
-    try:
-        match operator:
-            case "+":
-                yield left + right
-            case "-":
-                yield left - right
-            case "*":
-                yield left * right
-            case "/":
-                yield left // right
-                yield left / right  # unless both are whole numbers, which may be written as 2.0
-            case "%":
-                yield left % right
-    except (ZeroDivisionError, OverflowError):  # then it is unknown and equals nothing
-        return
-
-
-def _divided(left: Number, right: Number, *, rounded: bool) -> Number:
-    """`left / right` for a divisor above 0."""
-    if is_infinite(left):
-        return left
-    if is_infinite(right):
-        return -1 if rounded and left < 0 else 0
-    return left // right if rounded else left / right
-
-
-def _product(left: Number, right: Number) -> Number:
-    """`left * right`, with 0 times infinity as 0."""
-    return 0 if 0 in (left, right) else left * right
-
-
-def _quotient(value: Number, by: Number, beyond: int) -> Number:
-    """`value / by`; if that is too large to be exact, add `beyond` (0 or 1) to round outwards."""
-    if is_infinite(value):
-        return value
-    if value % by == 0:
-        return value // by
-    return value / by if abs(value) < _LARGEST_MODULUS else value // by + beyond
 
 
 def is_infinite(value: Number) -> bool:

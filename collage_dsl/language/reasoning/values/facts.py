@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from math import inf
 
+from collage_dsl.language.reasoning.values.arithmetic import calculated, quotient, rounded_down
 from collage_dsl.language.reasoning.values.differences import (
     ZERO,
     Difference,
@@ -19,12 +20,10 @@ from collage_dsl.language.reasoning.values.domain import (
     WHOLE,
     Values,
     between,
-    calculated,
     element_of,
     has_element,
     is_whole,
     one_of,
-    quotient,
 )
 from collage_dsl.language.reasoning.values.numbers import elements
 from collage_dsl.language.reasoning.values.subjects import subject_of
@@ -387,6 +386,8 @@ def values_of(way: Facts, expression: Node) -> Values:
         case Calculate("*", left, right) if left == right:
             squared = values_of(way, left)
             return calculated("*", squared, squared).meet(between(0, inf))
+        case Calculate("-", left, Calculate("%", of, Constant(int() as by))) if left == of:
+            return rounded_down(values_of(way, left), by)
         case Calculate(operator, left, right):
             sides = values_of(way, left), values_of(way, right)
             if operator == "/" and is_count(left) and is_count(right):

@@ -1,20 +1,19 @@
 """Record that terms are known, and add what follows: ranks, numbers of elements, bytes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial, reduce
 from math import gcd, inf, prod
 
+from collage_dsl.language.reasoning.values.arithmetic import calculated, factors, roots
 from collage_dsl.language.reasoning.values.differences import Difference
 from collage_dsl.language.reasoning.values.domain import (
     TRUE,
     Number,
+    Values,
     between,
-    calculated,
     divided_by,
-    factors,
     is_infinite,
     one_of,
-    roots,
 )
 from collage_dsl.language.reasoning.values.facts import ELEMENTS, Facts, with_axis
 from collage_dsl.language.reasoning.values.numbers import widths_of
@@ -93,9 +92,9 @@ def count_elements(facts: Facts, name: str) -> None:
         return
     axes = facts.asked_axes((name,))
     for of_end in ([at for at in axes if at >= 0], [at for at in axes if at < 0]):
-        known = prod(_numbers(facts, [DimAt(name, axis) for axis in of_end]))
+        steps = [_step(facts.of(DimAt(name, axis))) for axis in of_end]
         if facts.possible:
-            facts.narrow(Size(name), divided_by(known, 0) if known else one_of((0,)))
+            facts.narrow(Size(name), divided_by(prod(steps), 0) if all(steps) else one_of((0,)))
     least, most = facts.of(Size(name)).bounds()
     for axis in axes if least >= 1 else ():
         facts.narrow(DimAt(name, axis), between(1, most))
@@ -122,8 +121,7 @@ def multiply(facts: Facts, whole: str, part: str) -> None:
     if facts.possible and (is_asked or facts.of(Rank(part)).only() is not None):
         count_elements(facts, part)
         known = facts.of(size)
-        only = known.only()
-        by = only if isinstance(only, int) else known.modulus if known.rest == 0 else 1
+        by = _step(known)
         if by > 1 and facts.possible:
             count_elements(facts, whole)
             facts.narrow(Size(whole), divided_by(by, 0))
@@ -132,9 +130,12 @@ def multiply(facts: Facts, whole: str, part: str) -> None:
         facts.differ(Difference(facts.first(Size(whole)), ">=", facts.first(size), 0))
 
 
-def _numbers(facts: Facts, dims: Sequence[DimAt]) -> Iterator[int]:
-    found = (facts.of(dim).only() for dim in dims)
-    return (dim for dim in found if isinstance(dim, int))
+def _step(values: Values) -> int:
+    """A number of which each of `values` is a multiple: the only one itself, or else 1 at least."""
+    only = values.only()
+    if isinstance(only, int):
+        return only
+    return values.modulus if values.rest == 0 else 1
 
 
 def _product(numbers: Sequence[Number]) -> Number:

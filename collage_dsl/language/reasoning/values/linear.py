@@ -179,6 +179,8 @@ class Linear:
                     return None
                 if operator == "%" and self.is_multiple(one, other):
                     return Sum({})
+                if operator == "%" and (rest := _rest_of_multiples(one, other)) is not None:
+                    return Sum({}, rest)
                 found = _calculated(operator, one, other, expression)
                 return self.with_remainders(found, inside) if operator == "*" else found
             case _:
@@ -205,6 +207,13 @@ class Linear:
         by = Counter(_parts(node))
         is_above = all(self.bounds(part)[0] >= 1 for part in by)
         return is_above and all(by <= Counter(_parts(each)) for each in one.factors)
+
+
+def _rest_of_multiples(one: Sum, other: Sum) -> int | None:
+    """What a sum leaves when it is divided by a number, of which each node is a multiple."""
+    if other.factors or other.number <= 0 or any(f % other.number for f in one.factors.values()):
+        return None
+    return one.number % other.number
 
 
 def _calculated(operator: str, one: Sum, other: Sum, expression: Expression) -> Sum:

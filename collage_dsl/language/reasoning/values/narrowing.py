@@ -6,19 +6,22 @@ from math import ceil, floor, inf
 from typing import assert_never
 
 from collage_dsl.graph.floats import rounded
-from collage_dsl.language.reasoning.values.comparing import TERMS
-from collage_dsl.language.reasoning.values.differences import Difference
+from collage_dsl.language.reasoning.values.arithmetic import (
+    calculated,
+    divisors_leaving,
+    factors,
+    leading_to,
+    roots,
+    solved,
+)
+from collage_dsl.language.reasoning.values.comparing import differences
 from collage_dsl.language.reasoning.values.domain import (
     Number,
     Values,
     between,
-    calculated,
-    factors,
     is_infinite,
     is_number,
     is_whole,
-    roots,
-    solved,
 )
 from collage_dsl.language.reasoning.values.facts import Facts, values_of
 from collage_dsl.language.reasoning.values.numbers import long_of, rounding
@@ -141,7 +144,8 @@ def narrow(way: Facts, expression: Expression, values: Values) -> None:
             way.possible &= not result.is_empty
             match left, right:
                 case (inner, Constant(number)) if is_number(number):
-                    narrow(way, inner, solved(operator, result, number))
+                    few = leading_to(operator, values_of(way, inner), number, result)
+                    narrow(way, inner, few.meet(solved(operator, result, number)))
                 case (Constant(number), inner) if is_number(number) and operator in ("+", "*"):
                     narrow(way, inner, solved(operator, result, number))
                 case _:
@@ -184,11 +188,31 @@ def _narrow_both(
         case "/" if min(one.bounds()[0], other.bounds()[0]) >= 0:
             _narrow_quotient(way, left, right, result)
         case "%" if min(one.bounds()[0], other.bounds()[0]) >= 0:
-            narrow(way, left, between(result.bounds()[0], inf))
-            narrow(way, right, between(result.bounds()[0] + 1, inf))
+            _narrow_remainder(way, left, right, result)
         case "*" if min(one.bounds()[0], other.bounds()[0]) >= 0:
             narrow(way, left, factors(result, *other.bounds()))
             narrow(way, right, factors(result, *one.bounds()))
+
+
+def _narrow_remainder(way: Facts, left: Expression, right: Expression, result: Values) -> None:
+    """Narrow two numbers from 0 on, given that `left % right` is in `result`."""
+    least, most = result.bounds()
+    narrow(way, left, between(least, inf))
+    narrow(way, right, between(least + 1, inf))
+    dividend, rest = values_of(way, left).only(), result.only()
+    if isinstance(dividend, int) and isinstance(rest, int):
+        narrow(way, right, divisors_leaving(dividend, rest))
+    elif values_of(way, left).bounds()[0] > most and isinstance(least, int):
+        _differ(way, ">=", left, Calculate("+", right, Constant(least)))  # divided at least once
+    _differ(way, "<", Calculate("%", left, right), right)
+    _differ(way, "<=", Calculate("%", left, right), left)
+
+
+def _differ(way: Facts, operator: Comparison, left: Expression, right: Expression) -> None:
+    """Add what a comparison says of differences."""
+    for found in differences(way, operator, left, right) if way.possible else ():
+        if way.possible:
+            way.differ(found)
 
 
 def _narrow_quotient(way: Facts, left: Expression, right: Expression, result: Values) -> None:
@@ -199,5 +223,7 @@ def _narrow_quotient(way: Facts, left: Expression, right: Expression, result: Va
     narrow(way, left, between(least * max(divisor, 1), inf))
     if not is_infinite(most) and not is_infinite(greatest):
         narrow(way, left, between(0, (floor(most) + 1) * greatest - 1))
-    if least > 0 and isinstance(left, TERMS) and isinstance(right, TERMS) and way.possible:
-        way.differ(Difference(way.first(left), ">=", way.first(right), 0))
+    if isinstance(least, int) and least > 0:
+        _differ(way, ">=", left, Calculate("*", right, Constant(least)))
+    if isinstance(most, int):
+        _differ(way, "<", left, Calculate("*", right, Constant(most + 1)))
