@@ -145,6 +145,8 @@ def test_a_quotient_drops_the_remainder_only_where_both_sides_are_surely_whole()
     assert quotient(one_of([1024]), between(401, inf)).bounds() == (0, 2)
     assert quotient(between(1000, 1030), between(0, 3, whole=True)).bounds() == (333, 1030)
     assert quotient(between(-3, 3), between(2, 4)).bounds() == (-2, 1)
+    assert quotient(between(1, 3), one_of([4.0]), is_exact=True).bounds() == (0.25, 0.75)
+    assert quotient(one_of([1, 3]), one_of([4.0]), is_exact=True) == one_of([0.25, 0.75])
 
 
 def test_solving_is_exact_for_whole_numbers() -> None:

@@ -116,12 +116,17 @@ def _remainders(left: Values, right: Values) -> Values:
     return found if common <= 1 else found.meet(divided_by(common, rest % common))
 
 
-def quotient(left: Values, right: Values) -> Values:
-    """The values that `left / right` may have if both are whole numbers: there is no remainder."""
+def quotient(left: Values, right: Values, *, is_exact: bool = False) -> Values:
+    """
+    The values that `left / right` may have, without the remainder if both are whole numbers, or
+    `is_exact`, with it.
+    """
     if pairs := _few_pairs(left, right):
-        return one_of(int(one // other) for one, other in pairs if other != 0)
-    least, most = _ratios(left, right, rounded=True)
-    return between(least, most, whole=True)
+        results = [list(_exactly("/", *pair)) for pair in pairs]
+        kept = slice(1, 2) if is_exact else slice(1)
+        return one_of(value for found in results for value in found[kept])
+    least, most = _ratios(left, right, rounded=not is_exact)
+    return between(least, most, whole=not is_exact)
 
 
 def _ratios(left: Values, right: Values, *, rounded: bool = False) -> tuple[Number, Number]:

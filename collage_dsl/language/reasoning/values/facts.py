@@ -27,7 +27,7 @@ from collage_dsl.language.reasoning.values.domain import (
 )
 from collage_dsl.language.reasoning.values.numbers import elements
 from collage_dsl.language.reasoning.values.subjects import subject_of
-from collage_dsl.language.reasoning.values.terms import Term, comes_first, is_count, terms
+from collage_dsl.language.reasoning.values.terms import Term, comes_first, drops_remainder, terms
 from collage_dsl.rules.condition import (
     Attr,
     Bytes,
@@ -390,8 +390,8 @@ def values_of(way: Facts, expression: Node) -> Values:
             return rounded_down(values_of(way, left), by)
         case Calculate(operator, left, right):
             sides = values_of(way, left), values_of(way, right)
-            if operator == "/" and is_count(left) and is_count(right):
-                return quotient(*sides)
+            if operator == "/" and (drops := drops_remainder(left, right)) is not None:
+                return quotient(*sides, is_exact=not drops)
             return calculated(operator, *sides)
         case _:
             return ANYTHING

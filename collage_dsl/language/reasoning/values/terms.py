@@ -106,6 +106,24 @@ def is_count(expression: Expression) -> bool:
             return False
 
 
+def is_fraction(expression: Expression) -> bool:
+    """Whether it is calculated with a number that is written with a point: then `/` is exact."""
+    match expression:
+        case Constant(float()):
+            return True
+        case Calculate(_, left, right):
+            return is_fraction(left) or is_fraction(right)
+        case _:
+            return False
+
+
+def drops_remainder(left: Expression, right: Expression) -> bool | None:
+    """Whether `left / right` is rounded down; None if that is not known."""
+    if is_count(left) and is_count(right):
+        return True
+    return False if is_fraction(left) or is_fraction(right) else None
+
+
 def factors_of(expression: Expression) -> Iterator[Expression]:
     """What is multiplied in `expression`, in order."""
     match expression:
