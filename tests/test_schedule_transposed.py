@@ -35,6 +35,8 @@ CASES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((1, 8, 9, 9), (8, 3, 4, 4), {"strides": 2, "padding": 1, "groups": 2}),
     ((1, 6, 9, 9), (6, 1, 3, 3), {"strides": 2, "padding": 1, "groups": 6}),
     ((1, 6, 9, 9), (6, 4, 3, 3), {"padding": 1}),
+    ((1, 4, 5, 6), (4, 3, 3, 2), {"strides": (1, 2), "groups": 2}),
+    ((2, 3, 4, 7), (3, 5, 4, 3), {"strides": (1, 3)}),
 ]
 
 
@@ -50,15 +52,15 @@ def transposed(
     """Each element of the image, times the kernel, added to the window where it belongs."""
     (sy, sx) = strides if isinstance(strides, tuple) else (strides, strides)
     batch, _, height, width = x.shape
-    reach = (w.shape[-1] - 1) * dilation + 1
-    size = ((height - 1) * sy + reach, (width - 1) * sx + reach)
+    down, across = ((side - 1) * dilation + 1 for side in w.shape[2:])
+    size = ((height - 1) * sy + down, (width - 1) * sx + across)
     parts = []
     for image, kernel in zip(np.split(x, groups, 1), np.split(w, groups, 0), strict=True):
         whole = np.zeros((batch, w.shape[1], size[0] + output_padding, size[1] + output_padding))
         for y, x_ in np.ndindex(height, width):
             window = np.einsum("nc,coyx->noyx", image[:, :, y, x_], kernel)
-            rows = slice(y * sy, y * sy + reach, dilation)
-            whole[:, :, rows, x_ * sx : x_ * sx + reach : dilation] += window
+            rows = slice(y * sy, y * sy + down, dilation)
+            whole[:, :, rows, x_ * sx : x_ * sx + across : dilation] += window
         parts.append(
             whole[:, :, padding or None : -padding or None, padding or None : -padding or None]
         )
@@ -82,6 +84,28 @@ def test_a_transposed_convolution_of_one_axis_is_exact_too() -> None:
         [(2, 5, 33), (5, 4, 4)],
         lambda emit, x, w: R.nn.conv1d_transpose(x, w, strides=2, padding=1),
         lambda x, w: transposed(x[:, :, None], w[:, :, None], (1, 2), padding=0)[..., 0, 1:-1],
+    )
+
+
+@pytest.mark.parametrize("strides", [(1, 2, 2), (2, 1, 2), (2, 2, 1), (2, 3, 2)])
+def test_a_transposed_convolution_of_volumes_reads_nothing_beside_the_image(
+    strides: tuple[int, int, int],
+) -> None:
+    """It gets a border of zeros in two dimensions only."""
+
+    def expected(x: Array, w: Array) -> Array:
+        sizes = [(n - 1) * s + k for n, s, k in zip(x.shape[2:], strides, w.shape[2:], strict=True)]
+        whole = np.zeros((1, w.shape[1], *sizes))
+        for at in np.ndindex(*x.shape[2:]):
+            places = zip(at, strides, w.shape[2:], strict=True)
+            window = (slice(i * s, i * s + k) for i, s, k in places)
+            whole[:, :, *window] += np.einsum("nc,cozyx->nozyx", x[:, :, *at], w)
+        return whole
+
+    check(
+        [(1, 4, 3, 4, 5), (4, 2, 3, 2, 3)],
+        lambda emit, x, w: R.nn.conv3d_transpose(x, w, strides=strides),
+        expected,
     )
 
 

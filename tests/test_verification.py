@@ -526,6 +526,20 @@ def test_a_kernel_that_takes_sizes_alone_is_compared() -> None:
     assert found.draws[-1] == "special"
 
 
+@pytest.mark.parametrize("weight", ["<float[1,1,3,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}>", ""])
+def test_zeros_that_a_transposed_convolution_multiplies_are_not_compared(weight: str) -> None:
+    given = "" if weight else ", float[1,1,3,3] w"
+    text = f"""<ir_version: 9, opset_import: ["" : 11]>
+        g (float[1,1,5,6] x{given}) => (float[1,1,a,b] y) {weight} {{
+          y = ConvTranspose <strides = [2, 1], dilations = [2, 2]> (x, w)
+        }}"""
+
+    found = checked("llvm", onnx.parser.parse_model(text))
+
+    assert found.passed
+    assert found.draws[-1] == "special"
+
+
 # What counts as wrong.
 
 

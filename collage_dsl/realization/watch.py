@@ -257,6 +257,7 @@ _DIFFERENT = frozenset(
         *("argmax", "argmin", "argsort", "clip", "max", "min", "quantize", "sign"),
         *("sigmoid", "sort", "topk"),
         *("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"),
+        *("nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose"),
         *("image.grid_sample", "image.resize2d", "image.resize3d", "vision.roi_align"),
     )
 )

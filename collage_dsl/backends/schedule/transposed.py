@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from tvm import tirx
+from tvm import ir, sym, tirx
 from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.expressions import (
@@ -87,8 +87,21 @@ def by_phases(stage: Stage, inlined: Inlined) -> tuple[list[Sliding], Inlined] |
         sliding(_phase(stage, moving, spread, dict(zip(slid, chosen, strict=True)), slid), inside)
         for chosen in product(*choices)
     ]
-    known = [form for form in forms if form is not None]
+    known = [form for form in forms if form is not None and _slides_beside_only(form)]
     return (known, inside) if known and len(known) == len(forms) else None
+
+
+def _slides_beside_only(form: Sliding) -> bool:
+    """Whether it reads beside the image in dimensions that slide only: those get a border of zeros."""
+    slides = {each.dimension for each in (form.x, form.y) if each is not None}
+    analyzer = sym.Analyzer()
+    for axis in (*form.stage.spatial, *form.stage.reduced):
+        analyzer.bind(axis.var, ir.Range(integer(0), integer(axis.extent)))
+    for dimension, size in enumerate(shape(form.moving.source)):
+        read = analyzer.const_int_bound(form.moving.indices[dimension])
+        if dimension not in slides and not 0 <= read.min_value <= read.max_value < size:
+            return False
+    return True
 
 
 def _spread_operand(stage: Stage, inlined: Inlined) -> tuple[TensorLoad, Spread] | None:
