@@ -152,7 +152,7 @@ def as_integer(number: float, dtype: str) -> int:
     return wrapped(whole, dtype)
 
 
-@pytest.mark.parametrize("source", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("source", ["float16", "float32", "float64", "bfloat16"])
 @pytest.mark.parametrize("dtype", SIGNED + UNSIGNED)
 def test_a_float_as_an_integer_is_limited_and_nan_is_zero(dtype: str, source: str) -> None:
     with np.errstate(over="ignore"):

@@ -10,6 +10,7 @@ import tvm_ffi
 from tvm import tirx
 
 from collage_dsl.backends.schedule.expressions import loads
+from collage_dsl.backends.schedule.ieee import named
 
 Expr = Any
 
@@ -138,8 +139,7 @@ def _with_casts(statement: Any, limited: Limited) -> Any:
         if _dtype(value) not in ("float32", "float64"):
             value = tirx.Cast("float32", value)
         wide = {"int64": "int64", "uint32": "int64", "uint64": "uint64"}.get(dtype, "int32")
-        variable = tirx.Var("t", value.ty.dtype)
-        result = tirx.Let(variable, value, limited(variable, wide))
+        result = named(value, lambda known: limited(known, wide))
         return result if dtype == wide else tirx.Cast(dtype, result)
 
     return tvm_ffi.structural_map(statement, (tirx.Cast, cast))

@@ -91,6 +91,8 @@ def _first_place(
         flat = topi.reshape(x, (_product(x.shape),))
         whole = _first_place(flat, 0, False, extremum)
         return topi.reshape(whole, (1,) * len(x.shape)) if keepdims else whole
+    if x.dtype == "bfloat16":  # of which TVM 0.27 makes no code here
+        x = topi.cast(x, "float32")
     axis %= len(x.shape)
     best = extremum(x, axis, True)
     extent = x.shape[axis]

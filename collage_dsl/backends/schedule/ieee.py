@@ -50,7 +50,7 @@ def _extremum(node: Any) -> Expr:
     if _is_number(b):
         return combine(b, a)
     infinity = tirx.FloatImm(node.ty.dtype, math.inf)
-    return _named(b, lambda b: tirx.Select(b <= infinity, combine(b, a), b))
+    return named(b, lambda b: tirx.Select(b <= infinity, combine(b, a), b))
 
 
 def _is_number(value: Expr) -> bool:
@@ -59,7 +59,7 @@ def _is_number(value: Expr) -> bool:
     return isinstance(value, tirx.FloatImm) and not math.isnan(value.value)
 
 
-def _named(value: Expr, body: Callable[[Expr], Expr]) -> Expr:
+def named(value: Expr, body: Callable[[Expr], Expr]) -> Expr:
     """
     `body(value)`, with the value computed only once. But TVM 0.27 gives names wrong values where
     it replaces bfloat16.
