@@ -191,6 +191,23 @@ def test_a_node_that_needs_a_size_is_kept_for_any_size() -> None:
     assert operators(given) == ["onnx.MaxPool"]
 
 
+@pytest.mark.parametrize("size", [9, "h"])
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+def test_automatic_padding_of_windows_with_gaps_is_refused(op: str, size: int | str) -> None:
+    """Of any size, since onnxruntime gives another one than it says."""
+    pooling = {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_LOWER"}
+    shapes = {"x": (1, 3, size, 9)}
+
+    def given(dilations: list[int]) -> onnx.ModelProto:
+        return model([node(op, "x", "y", dilations=dilations, **pooling)], shapes, ["y"], opset=22)
+
+    assert len(operators(given([1, 1]))) >= 1
+    assert refusal(given([2, 1])).endswith(
+        f"operator {op}: onnxruntime does not pad by `SAME_LOWER` with dilations: "
+        "write `pads` instead"
+    )
+
+
 def test_what_takes_an_unknown_rank_is_kept() -> None:
     given = model([node("Relu", "x", "y")], {"x": (2,)}, ["y"])
     given.graph.input[0].type.tensor_type.ClearField("shape")

@@ -1,6 +1,6 @@
 """Refuse malformed ONNX models before anything of them is converted."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from math import prod
 
@@ -224,7 +224,22 @@ def _problem_of_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> 
         # The inference in onnxruntime divides by them, which ends the process. With four
         # dimensions, a node needs neither.
         return "the attributes `q_num_heads` and `kv_num_heads` of Attention are not both above 0"
+    if "Pool" in schema.name:
+        return _problem_of_padding({each.name: each for each in node.attribute})
     return ""
+
+
+def _problem_of_padding(attributes: Mapping[str, AttributeProto]) -> str:
+    """
+    onnxruntime pads for windows without gaps before it pools. So the result has neither the size
+    that ONNX says nor the one that onnxruntime itself infers.
+    """
+    given, kernel, gaps = map(attributes.get, ("auto_pad", "kernel_shape", "dilations"))
+    if not (given and kernel and gaps and given.s.startswith(b"SAME")):
+        return ""
+    if not any(side > 1 and by > 1 for side, by in zip(kernel.ints, gaps.ints, strict=False)):
+        return ""
+    return f"onnxruntime does not pad by `{given.s.decode()}` with dilations: write `pads` instead"
 
 
 _HEADS = frozenset({"q_num_heads", "kv_num_heads"})

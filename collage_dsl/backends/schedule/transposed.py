@@ -92,7 +92,7 @@ def by_phases(stage: Stage, inlined: Inlined) -> tuple[list[Sliding], Inlined] |
 
 
 def _slides_beside_only(form: Sliding) -> bool:
-    """Whether it reads beside the image in dimensions that slide only: those get a border of zeros."""
+    """Whether only dimensions that slide are read beside the image: they get a border of zeros."""
     slides = {each.dimension for each in (form.x, form.y) if each is not None}
     analyzer = sym.Analyzer()
     for axis in (*form.stage.spatial, *form.stage.reduced):
