@@ -1010,3 +1010,15 @@ def test_a_slice_that_may_be_empty_is_reduced(kind: str, size: int) -> None:
     )
 
     agrees(model, {"x": f32(3, size)})
+
+
+@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize(("kernel", "stride", "size"), [(2, 2, 6), (3, 2, 7), (4, 3, 13)])
+def test_an_average_of_a_window_with_gaps_counts_its_elements(
+    kernel: int, stride: int, size: int, before: int
+) -> None:
+    window = f"kernel_shape = [{kernel}], strides = [{stride}], dilations = [2]"
+    text = f"y = AveragePool <{window}, pads = [{before}, 0]> (x)"
+    model = parsed(f"(float[1,2,{size}] x) => (float[1,2,n] y) {{ {text} }}", 19)
+
+    agrees(model, {"x": f32(1, 2, size)})

@@ -28,8 +28,27 @@ def legalized(module: tvm.IRModule, kept: set[str]) -> tvm.IRModule:
     functions = dict(module.functions_items())
     for var, function in module.functions_items():
         if isinstance(function, tirx.PrimFunc) and var.name_hint not in kept:
-            functions[var] = _with_infinities(function)
+            functions[var] = _with_infinities(_with_right_counts(function))
     return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+
+
+def _with_right_counts(function: Any) -> Any:
+    """
+    `function`, in which an average pooling counts the elements of a window by divisions that round
+    down. Those of TOPI round toward zero, and TVM 0.27 takes vectors of them for the others. Both
+    give the same count, which is at least one.
+    """
+
+    def counted(block: Any) -> Any:
+        if block.annotations.get("schedule_rule") != "meta_schedule.pool_avg":
+            return block
+        return tvm_ffi.structural_map(block, (tirx.Div, floored))
+
+    def floored(division: Any) -> Expr:
+        is_integer = str(division.ty.dtype).startswith("int")
+        return tirx.FloorDiv(division.a, division.b) if is_integer else division
+
+    return tvm_ffi.structural_map(function, (s_tir.SBlock, counted))
 
 
 def _with_infinities(function: Any) -> Any:
