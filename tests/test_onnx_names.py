@@ -144,6 +144,19 @@ def test_an_error_of_the_import_names_file_node_and_operator(tmp_path: Path) -> 
     )
 
 
+def test_a_node_of_onnx_that_no_target_runs_says_which_target_does() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 17]>
+        g (float[3] x) => (int64[1,n] y) { y = NonZero (x) }"""
+    spec = collage_dsl.load(text="collage 1; target t on llvm { rules op_call_by_kind(); }")["t"]
+
+    with pytest.raises(collage_dsl.UncoveredError) as caught:
+        collage_dsl.compile(onnx.parser.parse_model(text), [spec], cost=[lambda _: 1e-6])
+
+    assert str(caught.value).splitlines()[-1] == (
+        "help: add the target `onnxruntime`, which runs such nodes of ONNX"
+    )
+
+
 def test_a_call_that_nothing_covers_is_named_after_its_onnx_node() -> None:
     text = "pattern p(x) { y = exp(x); yield y; } target t on llvm { rules dfpattern(p); }"
     spec = collage_dsl.load(text=f"collage 1; {text}")["t"]

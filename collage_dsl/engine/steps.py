@@ -15,6 +15,7 @@ from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.nearest import nearest
 from collage_dsl.engine.stopped import warn_of
 from collage_dsl.graph import CandidateKernel, Graph, OpSet
+from collage_dsl.graph.onnx_node import OnnxNode
 from collage_dsl.language.write.printer import patterns_of
 from collage_dsl.memory import uncollected
 from collage_dsl.rules import FusionSpec, Limits, Trace
@@ -51,6 +52,9 @@ REFINED = "refined"
 
 _SHOWN = 3
 """How many uncovered nodes are shown at most, and how many reasons for each."""
+
+_RUNS_ONNX = "onnxruntime"
+"""The shipped target that runs nodes of ONNX as they are, and its compiler."""
 
 
 class UncoveredError(Exception):
@@ -302,6 +306,9 @@ def explain_uncovered(
             reasons = _reasons(graph, spec, cost, refused, trace, index)
             reasons = reasons or ["no rule proposes it"]
             lines.append(f"    target {spec.name}: {'; '.join(reasons[:_SHOWN])}")
+    is_kept = any(isinstance(graph.nodes[graph.index(n)].value, OnnxNode) for n in error.nodes)
+    if is_kept and not any(spec.target.compiler == _RUNS_ONNX for spec in specs):
+        lines.append(f"help: add the target `{_RUNS_ONNX}`, which runs such nodes of ONNX")
     return UncoveredError("\n".join(lines))
 
 
