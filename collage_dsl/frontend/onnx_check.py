@@ -224,7 +224,7 @@ def _problem_of_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> 
         # The inference in onnxruntime divides by them, which ends the process. With four
         # dimensions, a node needs neither.
         return "the attributes `q_num_heads` and `kv_num_heads` of Attention are not both above 0"
-    if "Pool" in schema.name:
+    if schema.name in ("AveragePool", "MaxPool"):
         return _problem_of_padding({each.name: each for each in node.attribute})
     return ""
 
