@@ -50,6 +50,16 @@ def contender(name: str, estimated: float) -> Contender:
     return Contender(name, plan, None)
 
 
+def of_two_targets(estimated: float, priority: int = 0) -> Contender:
+    """A contender that gives half of the chain to a library of some `priority`."""
+    halves = (
+        candidate(CHAIN, *NAMES[:2]),
+        candidate(CHAIN, *NAMES[2:], target=replace(LIBRARY, priority=priority)),
+    )
+    plan = Plan(CHAIN, tuple(PlannedKernel(half, estimated / 2) for half in halves))
+    return Contender("mixed", plan, None)
+
+
 @pytest.mark.parametrize("count", [1, 2, 5, 20, 200])
 def test_the_interval_is_of_times_and_has_the_percentile_of_these(count: int) -> None:
     times = series(1.0, count)
@@ -101,6 +111,15 @@ def test_of_equal_ones_the_first_is_kept() -> None:
     raced = [(contender("mixed", 1.0), times), (contender("tvm", 1.0), times)]
 
     assert kept(raced, MARGIN).name == "mixed"
+
+
+def test_of_contenders_as_fast_and_estimated_so_that_of_the_fewest_targets_is_kept() -> None:
+    times = series(1.0)
+    raced = [(of_two_targets(1.0), times), (contender("tvm", 1.01), times)]
+
+    assert kept(raced, MARGIN).name == kept(raced[::-1], MARGIN).name == "tvm"
+    assert kept(raced, 0.005).name == "mixed"
+    assert kept([(of_two_targets(1.0, priority=1), times), raced[1]], MARGIN).name == "mixed"
 
 
 def test_noise_does_not_change_what_is_kept() -> None:

@@ -158,17 +158,26 @@ def alternated(
 
 def kept(raced: Sequence[tuple[Contender, Series]], margin: float) -> Contender:
     """
-    The fastest contender. Of those that may be as fast, because they are within the noise margin or
-    their intervals overlap, that with the least estimate; of several such, the first.
+    The fastest contender. Others may be as fast, because they are within the noise margin or their
+    intervals overlap. Of those whose estimates are within the noise margin too, that of the highest
+    priority is kept, then that of the fewest targets, then that with the least estimate; of
+    several such, the first.
     """
     best = min((series for _, series in raced), key=lambda series: series.low)
-    tied = [contender for contender, series in raced if series.may_equal(best, margin)]
-    return min(tied, key=_estimate)
+    tied = [(_plan(c), c) for c, series in raced if series.may_equal(best, margin)]
+    least = min(plan.cost for plan, _ in tied)
+    close = [(plan, c) for plan, c in tied if are_equal(plan.cost, least, margin)]
+    return min(close, key=lambda each: _rank(each[0]))[1]
 
 
-def _estimate(contender: Contender) -> float:
+def _plan(contender: Contender) -> Plan:
     assert contender.plan is not None
-    return contender.plan.cost
+    return contender.plan
+
+
+def _rank(plan: Plan) -> tuple[int, int, float]:
+    """A sort key of plans that are as fast."""
+    return -plan.priority, len({kernel.target for kernel in plan.candidates}), plan.cost
 
 
 def _runner(executable: ModelExecutable, inputs: Sequence[Array]) -> Callable[[], object]:

@@ -385,8 +385,8 @@ class RaceDocument(Document):
     """The plans for a model that were built and raced, and how right the kept one is."""
 
     chosen: str = Field(
-        description="the name of the contender that was kept: the fastest, or of those that are "
-        "tied with it that with the least estimate"
+        description="the name of the contender that was kept: the fastest, or one that is tied "
+        "with it and was estimated to be as fast, but has fewer targets or a lower estimate"
     )
     plan: PlanDocument
     contenders: list[ContenderDocument]
