@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-STEPS = 40
+STEPS = 100
 """How many steps a rule may take for each candidate that it may add."""
 
 
