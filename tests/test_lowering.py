@@ -457,6 +457,41 @@ class FunctionInside:
 
 
 @I.ir_module
+class ResultsOfFunctionsInside:
+    @R.function
+    def main(
+        x: R.Tensor(("n", 8), "float32"), row: R.Tensor((8,), "float32"), more: R.Tensor((), "bool")
+    ) -> R.Tensor(("n", 8), "float32"):
+        n = T.int64()
+
+        @R.function
+        def inner(y: R.Tensor(("n", 8), "float32")) -> R.Tuple(
+            R.Tensor(("n", 8), "float32"), R.Tensor(("n",), "float32")
+        ):
+            with R.dataflow():
+                b = R.tanh(y)
+                c = R.multiply(b, row)
+                d = R.sum(c, axis=[1])
+                R.output(c, d)
+            return (c, d)
+
+        if more:
+            p = inner(x)
+            q = p[0]
+            r = R.exp(q)
+            s = inner(r)
+        else:
+            with R.dataflow():
+                t = inner(x)
+                R.output(t)
+            s = t
+        u = s[0]
+        v = s[1]
+        w = R.reshape(v, R.shape([n, 1]))
+        return R.multiply(u, w)
+
+
+@I.ir_module
 class TuplesInTuples:
     @R.function
     def nested(x: R.Tensor((4, 8), "float32"), y: R.Tensor((4, 8), "float32")) -> R.Tuple(
@@ -502,6 +537,51 @@ def test_functions_that_call_each_other_or_are_inside_others_are_lowered(
 
     assert len(made.get_global_vars()) > len(module.get_global_vars())
     np.testing.assert_allclose(result.numpy(), expect(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_what_a_function_inside_another_returns_is_an_argument_of_others(more: bool) -> None:
+    x, row = np.random.default_rng(2).normal(size=(4, 8)).astype(np.float32), np.float32(range(8))
+    made = collage.CollagePartition(["native"], cost=lambda _: 1e-5)(ResultsOfFunctionsInside)
+    executable = tvm.compile(made, LLVM, relax_pipeline=collage.lowering())
+
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    result = main(*map(tvm.runtime.tensor, (x, row, np.array(more))))
+
+    inner = np.tanh(np.exp(np.tanh(x) * row) if more else x) * row
+    expected = inner * inner.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+@I.ir_module
+class Prefixed:
+    I.module_attrs({"system_lib_prefix": "prefixed_"})
+
+    @R.function
+    def main(x: R.Tensor((3, 5), "float32")) -> R.Tensor((3, 5), "float32"):
+        with R.dataflow():
+            a = R.multiply(x, x)
+            b = R.tanh(a)
+            R.output(b)
+        return b
+
+
+def test_scheduled_kernels_have_the_prefix_that_the_module_asks_for() -> None:
+    x = np.random.default_rng(2).normal(size=(3, 5)).astype(np.float32)
+    with LLVM:
+        lowered = collage.lowering()(Prefixed)
+    executable = tvm.compile(Prefixed, LLVM, relax_pipeline=collage.lowering())
+
+    result = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(x))
+
+    functions = [
+        (var, f) for var, f in lowered.functions_items() if isinstance(f, tvm.tirx.PrimFunc)
+    ]
+    assert functions
+    assert all(str(var.name_hint).startswith("prefixed_") for var, _ in functions)
+    assert all(f.attrs["global_symbol"] == var.name_hint for var, f in functions)
+    assert lowered.attrs["system_lib_prefix"] == "prefixed_"
+    np.testing.assert_allclose(result.numpy(), np.tanh(x * x), rtol=1e-5, atol=1e-6)
 
 
 def test_kernels_of_sorts_and_scans_are_measured(tmp_path: Any) -> None:

@@ -10,6 +10,7 @@ from collage_dsl.backends.base import Backend
 from collage_dsl.backends.instructions import instructions
 from collage_dsl.backends.tvm_target import host_target
 from collage_dsl.graph.target_kinds import share_device
+from collage_dsl.realization.closures import with_types_of_closures
 from collage_dsl.realization.crossing import virtual_devices
 from collage_dsl.realization.generators import with_library_code
 from collage_dsl.realization.in_place import without_copies
@@ -28,6 +29,7 @@ from collage_dsl.realization.plain_buffers import with_plain_buffers
 from collage_dsl.realization.planned_memory import with_planned_memory
 from collage_dsl.realization.shape_functions import with_shape_functions
 from collage_dsl.realization.specialize import specialized
+from collage_dsl.realization.symbols import with_symbols
 from collage_dsl.realization.wider_types import in_wider_types
 from collage_dsl.realization.writes import packed_writes, with_blocks_at_writes
 
@@ -75,8 +77,9 @@ def lowering(backends: Sequence[Backend] = (), *, prepares_at_load: bool = False
             lowered = lower(module, target, given, prepares_at_load=prepares_at_load)
             written = packed_writes(lowered)
             module = without_copies(_in_turn(_TO_CALLS, lowered))
-            module = _in_turn(_TO_VM, with_planned_memory(module, written))
-            return relax.transform.AttachGlobalSymbol()(with_shape_functions(module))
+            module = with_types_of_closures(with_planned_memory(module, written))
+            module = _in_turn(_TO_VM, module)
+            return with_symbols(with_shape_functions(module))
 
     return tvm.transform.module_pass(lower_module, opt_level=0, name="CollageLowering")
 
