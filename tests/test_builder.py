@@ -257,6 +257,15 @@ def test_a_term_is_not_true_or_false_in_python() -> None:
         block.where(x.dim(0) > 1 and x.dim(1) > 1)
 
 
+def test_a_value_of_another_pattern_is_pointed_at() -> None:
+    other = build.PatternBuilder("other").value("elsewhere")
+    block = build.PatternBuilder("p")
+    pattern = block.yields(block.bind("y", build.one("exp")(other)))
+
+    with pytest.raises(collage.RuleError, match=r"E0206.*`elsewhere`"):
+        build.target("t", "llvm", rules=build.dfpattern(pattern))
+
+
 def test_only_calls_can_be_repeated() -> None:
     with pytest.raises(ValueError, match="can be repeated"):
         build.repeat(1, 2, build.ANYTHING)

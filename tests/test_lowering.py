@@ -584,6 +584,26 @@ def test_scheduled_kernels_have_the_prefix_that_the_module_asks_for() -> None:
     np.testing.assert_allclose(result.numpy(), np.tanh(x * x), rtol=1e-5, atol=1e-6)
 
 
+@I.ir_module
+class Placeholder:
+    @R.function
+    def collage_placeholder(x: R.Tensor((4, 8), "float32")) -> R.Tensor((4, 8), "float32"):
+        return x
+
+    @R.function
+    def main(x: R.Tensor((4, 8), "float32")) -> R.Tensor((4, 8), "float32"):
+        cls = Placeholder
+        return cls.collage_placeholder(x)
+
+
+def test_a_function_of_the_module_may_have_the_name_of_the_placeholder() -> None:
+    x = np.random.default_rng(2).normal(size=(4, 8)).astype(np.float32)
+
+    (actual,) = lowered(Placeholder, x)
+
+    np.testing.assert_array_equal(actual, x)
+
+
 def test_kernels_of_sorts_and_scans_are_measured(tmp_path: Any) -> None:
     module = module_of(lambda x: relax.op.cumsum(relax.op.sort(x, axis=1), axis=1), 4)
 

@@ -185,6 +185,29 @@ def test_functions_that_are_somebodys_kernel_or_to_be_skipped_stay() -> None:
         assert callees(result["main"].body.blocks[3]) == ["tvm_tanh_reshape"]
 
 
+@I.ir_module
+class Products:
+    @R.function
+    def main(x: R.Tensor((3, 4), "float32")) -> R.Tensor((3, 4), "float32"):
+        with R.dataflow():
+            a = R.matmul(x, R.const(np.full((4, 4), 2, np.float32)))
+            b = R.matmul(a, R.const(np.full((4, 4), 3, np.float32)))
+            R.output(b)
+        return b
+
+
+def test_a_kernel_has_another_name_than_one_that_has_been_compiled() -> None:
+    def only(name: str, module: tvm.IRModule) -> tvm.IRModule:
+        def cost(candidate: CandidateKernel) -> Cost:
+            return 1e-6 if candidate.nodes == {name} else Infeasible("not now")
+
+        return collage.CollagePartition(["onnxruntime"], cost=cost)(module)
+
+    compiled = relax.transform.RunCodegen()(only("a", Products))
+
+    assert_same_results(only("b", compiled), Products, array(3, 4))
+
+
 def test_kernels_have_names_that_nothing_else_has() -> None:
     module = tvm.IRModule(dict(Branches.functions_items()))
     helper = relax.utils.copy_with_new_vars(Branches["helper"])

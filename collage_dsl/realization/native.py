@@ -25,6 +25,7 @@ from collage_dsl.realization.in_place import JOINS, joined
 from collage_dsl.realization.index_checks import with_checks, without_marks
 from collage_dsl.realization.kernel import BACKEND, TARGET, VARIANT
 from collage_dsl.realization.link import called_functions, is_linked
+from collage_dsl.realization.place import unique
 from collage_dsl.realization.prepared import with_prepared
 
 
@@ -177,7 +178,8 @@ def scheduled(
     result = with_prepared(result, prepared, at_load=prepares_at_load)
     result = _with_external(result, elsewhere)
     if not any(is_prim_func(function) for _, function in result.functions_items()):
-        result[_PLACEHOLDER] = _placeholder()
+        name = unique(_PLACEHOLDER, {str(var.name_hint) for var in result.get_global_vars()})
+        result[name] = _placeholder(name)
     return result
 
 
@@ -248,7 +250,7 @@ _CALL_DPS_PACKED = tvm.ir.Op.get("relax.call_dps_packed")
 _PLACEHOLDER = "collage_placeholder"
 
 
-def _placeholder() -> Any:
+def _placeholder(name: str) -> Any:
     """
     A function that nothing calls. Without any PrimFunc in a module, the VM would run a C++
     compiler when it loads the executable.
@@ -256,4 +258,4 @@ def _placeholder() -> Any:
     source = tvm.te.placeholder((1,), name="source")
     result = tvm.te.compute((1,), lambda i: source[i], name="result")
     function = tvm.te.create_prim_func([source, result])
-    return function.with_attr("global_symbol", _PLACEHOLDER)
+    return function.with_attr("global_symbol", name)

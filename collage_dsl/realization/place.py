@@ -149,9 +149,24 @@ def _moved(kernel: Kernel, candidate: CandidateKernel, view: Extract) -> Kernel:
 
 
 def _names(module: tvm.IRModule) -> Iterator[str]:
-    """The names that functions of the module have, inside it and outside."""
+    """
+    The names that functions of the module have, inside it and outside, and those of the functions
+    outside that it calls: one may be a kernel that `RunCodegen` has compiled.
+    """
     for var, function in module.functions_items():
         yield str(var.name_hint)
+        yield from _external(function)
         symbol = (function.attrs or {}).get("global_symbol")
         if symbol is not None:
             yield str(symbol)
+
+
+def _external(function: Any) -> list[str]:
+    names: list[str] = []
+
+    def note(callee: Any) -> None:
+        names.append(str(callee.global_symbol))
+
+    if isinstance(function, relax.Function):
+        tvm_ffi.structural_walk(function, (relax.ExternFunc, note))
+    return names

@@ -65,7 +65,9 @@ def always_there(
     bits = {parameter.name: 1 << at for at, parameter in enumerate(parameters)}
     known: dict[str, int] = {}
     for binding in bindings:
-        known[binding.name] = required(binding.value, lambda name: bits[name] | known.get(name, 0))
+        known[binding.name] = required(
+            binding.value, lambda name: bits.get(name, 0) | known.get(name, 0)
+        )
         bits[binding.name] = 1 << len(bits)
     found = reduce(or_, (bits[result] | known.get(result, 0) for result in results), 0)
     return frozenset(name for name, bit in bits.items() if found & bit)
