@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+from tvm import relax
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
 from collage_dsl import parse_graph
@@ -458,3 +459,45 @@ def test_what_packs_weights_says_that_its_tensors_share_no_memory(image: tuple[i
     (prepare,) = schedule_variant(func, "gemm", target=native()).prepared.values()
 
     assert prepare.attrs["tirx.noalias"]
+
+
+@PROCESSORS
+@pytest.mark.parametrize("padding", [(1, 0, 0, 0), (0, 1, 2, 0)])
+def test_the_padding_of_a_convolution_of_one_tap_is_zeros(
+    padding: tuple[int, int, int, int], processor: str | None
+) -> None:
+    top, left, bottom, right = padding
+
+    def expected(x: Array, w: Array) -> Array:
+        return pointwise(np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right))), w)
+
+    check(
+        [(1, 1, 6, 3), (16, 1, 1, 1)],
+        lambda emit, x, w: R.nn.conv2d(emit(R.abs(x)), w, padding=padding),
+        lambda x, w: expected(np.abs(x), w),
+        processor=processor,
+    )
+
+
+def test_a_weight_that_the_kernel_computes_is_not_packed() -> None:
+    shapes = [(5, 40), (40, 17)]
+
+    def body(emit: Any, x: Any, w: Any) -> Any:
+        weight = emit(R.nn.relu(w))
+        return relax.Tuple([emit(R.matmul(x, weight)), weight])
+
+    with pytest.raises(VariantError, match="no sum of this function"):
+        schedule_variant(fused(shapes, body), "gemm", target=native())
+
+
+def test_what_is_computed_before_a_transposed_convolution_is_kept_once() -> None:
+    def expected(x: Array, w: Array) -> Array:
+        sums = np.einsum("nchw,coij->nohiwj", np.sin(x), w)
+        n, o, h, i, width, j = sums.shape
+        return sums.reshape(n, o, h * i, width * j)
+
+    check(
+        [(1, 6, 7, 5), (6, 16, 3, 3)],
+        lambda emit, x, w: R.nn.conv2d_transpose(emit(R.sin(x)), w, strides=3),
+        expected,
+    )

@@ -171,7 +171,7 @@ def transposed_of(stage: Stage, program: Program) -> Transposed | None:
     operands = factors(stage)
     inlined, _ = inline(program)
     for image, weight in (operands, operands[::-1]) if operands else ():
-        turned = _turned(stage, weight, inlined, program.parameters)
+        turned = _turned(stage, weight, inlined, program.inputs)
         if turned is not None and isinstance(image, TensorLoad) and len(image.indices) == 4:
             return _transposed(stage, image, turned, inlined)
     return None

@@ -227,6 +227,8 @@ def _columns(form: Resampling, lanes: int) -> list[int]:
     line, extent = form.line, form.x.extent
     if not isinstance(line, TensorLoad) or not lanes <= extent <= MOST_VECTORS * lanes:
         return []
+    if any(form.x.var in variables(other) for other in line.indices[:-1]):
+        return []
     index, width = line.indices[-1], shape(line.source)[-1]
     found = [substitute(index, {form.x.var: integer(place)}) for place in range(extent)]
     known = [column for each in found if (column := constant(simplified(each))) is not None]

@@ -37,7 +37,7 @@ def operands_of(
     """The data of a convolution over so many axes, and its weight; None for another stage."""
     operands = factors(stage, spatial, reduced)
     for data, weight in (operands, operands[::-1]) if operands else ():
-        if is_filter(stage, weight, program.parameters) and isinstance(data, TensorLoad):
+        if is_filter(stage, weight, program.inputs) and isinstance(data, TensorLoad):
             return data, weight.source
     return None
 

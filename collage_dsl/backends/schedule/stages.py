@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm_ffi
@@ -85,6 +85,23 @@ class Program:
     locals: tuple[Buffer, ...]
     stages: tuple[Stage, ...]
     kept: frozenset[Buffer] = frozenset()
+
+    @property
+    def inputs(self) -> tuple[Buffer, ...]:
+        """The parameters that no stage writes."""
+        written = {stage.buffer for stage in self.stages}
+        return tuple(buffer for buffer in self.parameters if buffer not in written)
+
+
+def without_unused(program: Program) -> Program:
+    """`program` without the stages that write what nothing reads."""
+    stages: list[Stage] = []
+    needed = set(program.parameters)
+    for stage in reversed(program.stages):
+        if stage.buffer in needed:
+            stages.append(stage)
+            needed |= {read.source for read in loads(stage.value)}
+    return replace(program, stages=tuple(stages[::-1]))
 
 
 def shape(buffer: Buffer) -> tuple[int, ...]:

@@ -17,15 +17,13 @@ from tvm import tirx
 from collage_dsl.backends.schedule.byte_products.form import factor_of, is_byte
 from collage_dsl.backends.schedule.expressions import (
     IF_THEN_ELSE,
-    Buffer,
     Expr,
     called,
-    loads,
     variables,
 )
 from collage_dsl.backends.schedule.groups import Inlined
 from collage_dsl.backends.schedule.loops import load
-from collage_dsl.backends.schedule.stages import Program, Stage, extents
+from collage_dsl.backends.schedule.stages import Program, Stage, extents, without_unused
 
 MOST_TERMS = 2**31 // 255**2
 """The longest sum of products of two bytes without their zero points that int32 holds."""
@@ -40,7 +38,10 @@ def with_integer_sums(program: Program) -> Program:
     found = [each for stage in program.stages for each in _split(stage, inlined)]
     if all(each in program.stages for each in found):
         return program
-    return replace(program, stages=tuple(_used(found, program.parameters)))
+    known = {*program.parameters, *program.locals}
+    made = [stage.buffer for stage in found if stage.buffer not in known]
+    whole = replace(program, locals=(*program.locals, *made), stages=tuple(found))
+    return without_unused(whole)
 
 
 def _split(stage: Stage, inlined: Inlined) -> Sequence[Stage]:
@@ -133,14 +134,3 @@ _ONE = tirx.IntImm("int32", 1)
 
 def _is_zero(value: Expr) -> bool:
     return isinstance(value, tirx.FloatImm | tirx.IntImm) and value.value == 0
-
-
-def _used(stages: Sequence[Stage], results: Sequence[Buffer]) -> list[Stage]:
-    """The stages without those that write what nothing reads."""
-    kept: list[Stage] = []
-    needed = set(results)
-    for stage in reversed(stages):
-        if stage.buffer in needed:
-            kept.append(stage)
-            needed |= {read.source for read in loads(stage.value)}
-    return kept[::-1]

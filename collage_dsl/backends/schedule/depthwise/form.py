@@ -139,7 +139,7 @@ def _part(group: Group, program: Program, inlined: Inlined) -> Part | None:
         return None
     for image, weight in (operands, operands[::-1]):
         weight = inlined.expand(weight)
-        if is_filter(stage, weight, program.parameters) and isinstance(image, TensorLoad):
+        if is_filter(stage, weight, program.inputs) and isinstance(image, TensorLoad):
             return _convolution(group, image, weight.source, inlined)
     return None
 

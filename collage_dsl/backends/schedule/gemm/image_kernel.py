@@ -37,7 +37,7 @@ from collage_dsl.backends.schedule.loops import (
 )
 from collage_dsl.backends.schedule.packing import Packed, Source, Window, source_of
 from collage_dsl.backends.schedule.sliding import written_at
-from collage_dsl.backends.schedule.stages import extents, shape
+from collage_dsl.backends.schedule.stages import extents
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,9 +158,11 @@ class ImageKernel:
     def _in_order(self) -> bool:
         """Whether a pixel of the result needs that pixel of the image alone."""
         windows = [each for each in (self.y, self.x) if each]
-        shapes = shape(self.form.window.moving.source)
+        source = self._source()
         return self.form.taps == 1 and all(
-            (each.stride, each.base) == (1, 0) and shapes[each.dimension] == each.axis.extent
+            (each.stride, each.base) == (1, 0)
+            and source.lower[each.dimension] == 0
+            and source.upper[each.dimension] == each.axis.extent
             for each in windows
         )
 

@@ -18,14 +18,14 @@ from collage_dsl.backends.schedule.groups import Group, Inlined, wide_extents
 from collage_dsl.backends.schedule.machine import Machine
 from collage_dsl.backends.schedule.phases import transposed_of
 from collage_dsl.backends.schedule.scheduled import VariantError
-from collage_dsl.backends.schedule.stages import Program, Stage, read
+from collage_dsl.backends.schedule.stages import Program, Stage, read, without_unused
 
 
 def products_of(func: Any) -> tuple[Program, dict[Buffer, Product]]:
     """
     The program of a function, and its products by what they write.
 
-    The weight of each is a parameter that nothing else reads. Raises `VariantError` if there is
+    The weight of each is an input that nothing else reads. Raises `VariantError` if there is
     no such product.
     """
     program = _program(func)
@@ -50,6 +50,7 @@ def packable(func: Any, machine: Machine) -> tuple[Program, dict[Buffer, Packabl
     for stage in program.stages:
         transposed = transposed_of(stage, program) if stage.reduced else None
         program = transposed.from_weight(program) if transposed else program
+    program = without_unused(program)
     forms: dict[Buffer, Packable] = _products(program, _packable)
     bytes_ = [form for form in forms.values() if isinstance(form, ByteProduct | ByteImage)]
     if bytes_ and not machine.dots:
@@ -80,9 +81,10 @@ def _products(program: Program, form_of: Callable[[Stage, Inlined], Any]) -> dic
     values = [inlined.expand(stage.value) for group in groups for stage in group.stages]
     reads = Counter(access.source for value in values for access in loads(value))
     forms: dict[Buffer, Any] = {}
+    inputs = program.inputs
     for group in groups:
         form = form_of(group.stages[0], inlined) if _is_alone(group) else None
-        if form and form.weights in program.parameters and reads[form.weights] == 1:
+        if form and form.weights in inputs and reads[form.weights] == 1:
             forms[group.stages[0].buffer] = form
     return forms
 

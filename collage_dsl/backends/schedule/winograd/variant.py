@@ -16,7 +16,7 @@ from collage_dsl.backends.schedule.machine import machine_of
 from collage_dsl.backends.schedule.phases import transposed_of
 from collage_dsl.backends.schedule.rewriting import Rewriting
 from collage_dsl.backends.schedule.scheduled import Scheduled, VariantError
-from collage_dsl.backends.schedule.stages import Program, Stage, read
+from collage_dsl.backends.schedule.stages import Program, Stage, read, without_unused
 from collage_dsl.backends.schedule.winograd.choice import blocks_of
 from collage_dsl.backends.schedule.winograd.dilated import dilated_of
 from collage_dsl.backends.schedule.winograd.fold import fold_of
@@ -45,7 +45,7 @@ def winograd(func: Any, target: Any, outputs: int) -> Scheduled:
     tried = (rewriting(stage, program) for rewriting in REWRITINGS)
     rewritten = next(filter(None, tried), None)
     if rewritten is not None:
-        program = rewritten.program(program)
+        program = without_unused(rewritten.program(program))
     form = _convolution(program)
     tile = _tile(form, outputs)
     machine = machine_of(target)
@@ -75,7 +75,7 @@ def _only_sum(program: Program) -> Stage:
 
 def _convolution(program: Program) -> Convolution:
     """The one reduction of the program, if it is a convolution that winograd can compute."""
-    form = convolution(_only_sum(program), program.parameters)
+    form = convolution(_only_sum(program), program.inputs)
     if form is None:
         raise VariantError("this sum is no convolution of stride 1 in the layouts NCHW and OIHW")
     readers = [
