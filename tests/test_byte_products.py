@@ -202,6 +202,31 @@ def test_a_product_of_dequantized_bytes_is_as_right_as_one_of_floats(
     np.testing.assert_allclose(found, np.maximum(one @ other, 0), rtol=3e-7, atol=rounding)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_a_product_of_dequantized_bytes_may_be_read_elsewhere(dtype: str) -> None:
+    """Then its sums are in memory, and their scale is in the loops that read them."""
+    x, w = drawn((19, 37), "uint8", 0), drawn((37, 11), "int8", 1)
+    a, b = drawn((), "uint8", 2), drawn((), "int8", 3)
+    s, one = np.array(0.5, "float32"), np.array(2.0**14, "float32")
+
+    def build(emit: Any, x: Any, w: Any, a: Any, b: Any, s: Any, one: Any) -> Any:
+        product = emit(R.matmul(quantized(emit, x, s, a, 0), quantized(emit, w, s, b, 1)))
+        padded = emit(R.nn.pad(product, [0, 0, 2, 3], "circular"))
+        if dtype == "float32":
+            return R.multiply(padded, one)
+        return R.quantize(padded, one, b, axis=1, out_dtype=dtype)
+
+    found = computed([x, w, a, b, s, one], build, native())
+
+    right = 0.25 * ((x.astype("float64") - a) @ (w.astype("float64") - b))
+    right = np.pad(right, ((0, 0), (2, 3)), mode="wrap")
+    if dtype == "float32":
+        np.testing.assert_allclose(found, right * one, rtol=1e-6)
+    else:
+        rounded = np.round(right / one) + b
+        np.testing.assert_array_equal(found, np.clip(rounded, -128, 127).astype(dtype))
+
+
 def test_a_quantized_product_is_off_by_a_step_where_a_float_is_next_to_half_of_one() -> None:
     x, w = drawn((64, 300), "uint8", 0), drawn((300, 96), "int8", 1)
     a, b = np.array(117, "uint8"), np.zeros(96, "int8")
@@ -351,3 +376,14 @@ def test_a_quantized_model_is_compiled_to_products_of_bytes(
     # A float that is rounded to an integer may be rounded to the next one, and change few others.
     assert differences.max() <= 0.02 * np.abs(right).max()
     assert (differences > 1e-5 * np.abs(right).max()).mean() <= 0.02
+
+
+def test_signed_bytes_are_multiplied_with_unsigned_ones_without_zero_points() -> None:
+    x, w = drawn((4, 31), "int8", 0), drawn((31, 64), "uint8", 1)
+
+    def build(emit: Any, x: Any, w: Any) -> Any:
+        return R.matmul(emit(R.astype(x, "int32")), emit(R.astype(w, "int32")))
+
+    found = computed([x, w], build, native())
+
+    np.testing.assert_array_equal(found, x.astype("int32") @ w.astype("int32"))

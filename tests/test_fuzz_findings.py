@@ -1022,3 +1022,32 @@ def test_an_average_of_a_window_with_gaps_counts_its_elements(
     model = parsed(f"(float[1,2,{size}] x) => (float[1,2,n] y) {{ {text} }}", 19)
 
     agrees(model, {"x": f32(1, 2, size)})
+
+
+@pytest.mark.parametrize("shape", ["9,1", "1,31", "9,31"])
+def test_a_limit_before_a_softmax(shape: str) -> None:
+    model = parsed(
+        f"""(float[9,48] x, float[48,31] w, float[{shape}] b) => (float[9,31] y) {{
+          p = MatMul (x, w)
+          m = Min (b, p)
+          y = Softmax (m)
+        }}""",
+        17,
+    )
+
+    b = f32(*map(int, shape.split(",")))
+    agrees(model, {"x": f32(9, 48), "w": f32(48, 31), "b": b}, grows=1.0)
+
+
+def test_the_border_of_gathered_rows_is_repeated() -> None:
+    model = parsed(
+        """(float[2,3,4,32] x, int64[2,5,4,32] i) => (float[2,5,4,37] y) {
+          g = GatherElements <axis = 1> (x, i)
+          y = Pad <mode = "edge"> (g, pads)
+        }""",
+        17,
+        pads=np.array([0, 0, 0, 2, 0, 0, 0, 3]),
+    )
+    places = np.random.default_rng(3).integers(0, 3, (2, 5, 4, 32))
+
+    agrees(model, {"x": f32(2, 3, 4, 32), "i": places}, grows=1.0)

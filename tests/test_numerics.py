@@ -526,8 +526,13 @@ def test_nan_passes_the_activation_of_every_variant(convolution: str, activation
         ("y = sum(x) [axis=[1]];", lambda x: x.sum(1)),
         ("y = nn.softmax(x);", lambda x: attention(x, np.eye(40))),
         ("y = argmax(x) [axis=1];", lambda x: x.argmax(1)),
+        ("s = sum(x) [axis=[1]]; z = negative(s); y = maximum(z, s);", lambda x: abs(x.sum(1))),
+        ("z = nn.relu(x); y = subtract(z, x);", lambda x: np.maximum(x, 0) - x),
     ],
-    ids=["relu", "maximum", "wide maximum", "wide exp", "tanh", "max", "sum", "softmax", "argmax"],
+    ids=[
+        *("relu", "maximum", "wide maximum", "wide exp", "tanh", "max", "sum", "softmax", "argmax"),
+        *("maximum of sums", "difference"),
+    ],
 )
 def test_kernels_that_read_bfloat16(body: str, expect: Callable[[Array], Array]) -> None:
     x = np.random.default_rng(9).normal(0, 3, (6, 40)).astype(ml_dtypes.bfloat16)

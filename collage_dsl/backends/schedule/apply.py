@@ -66,7 +66,7 @@ def body_of(
     ]
     kept = [buffer for buffer in program.locals if buffer in stored]
     body, allocated = flattened(sequence(parts), parameters, kept)
-    body = on_stack(with_masks(body, machine), machine.lanes)
+    body = on_stack(with_masks(body, allocated, machine), machine.lanes)
     root = s_tir.SBlock([], [], [], "root", body, alloc_buffers=allocated)
     return s_tir.SBlockRealize([], True, root)
 

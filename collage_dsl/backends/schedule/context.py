@@ -10,6 +10,7 @@ from tvm import tirx
 from collage_dsl.backends.schedule.expressions import (
     Buffer,
     Expr,
+    has_bfloat16,
     integer,
     loads,
     replace_loads,
@@ -39,7 +40,7 @@ def finish(
     Store what `stages` compute at one index, given the values `held` there.
 
     `at` has an entry for each axis longer than one. A value that several stages read is computed
-    once and gets a name.
+    once and gets a name, unless it has bfloat16.
     """
     values = dict(held)
     names: list[tuple[tirx.Var, Expr]] = []
@@ -51,7 +52,8 @@ def finish(
     for position, stage in enumerate(stages):
         value = _value(stage, at, values)
         uses = [r for later in stages[position + 1 :] for r in loads(later.value)]
-        if sum(read.source.same_as(stage.buffer) for read in uses) > 1:
+        is_named = sum(read.source.same_as(stage.buffer) for read in uses) > 1
+        if is_named and not has_bfloat16(value):
             name = tirx.Var("v", value.ty.dtype)
             names.append((name, value))
             value = name

@@ -31,6 +31,16 @@ def loads(expression: Expr) -> list[TensorLoad]:
     return found
 
 
+def has_bfloat16(expression: Expr) -> bool:
+    """
+    Whether an expression reads bfloat16 or rounds to it. Such a value gets no name: TVM 0.27 gives
+    names wrong values where it replaces that type, or fails.
+    """
+    found: list[Any] = []
+    tvm_ffi.structural_walk(expression, ((TensorLoad, tirx.Cast), found.append))
+    return any("bfloat16" in str(each.ty.dtype) for each in found)
+
+
 def variables(expression: Expr) -> set[Var]:
     """The variables of an expression, without buffers."""
     found: set[Var] = set()

@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call
 
-from collage_dsl.backends.schedule.expressions import Expr, loads
+from collage_dsl.backends.schedule.expressions import Expr, has_bfloat16
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4  # high part * small integer is exact
@@ -50,10 +50,9 @@ def vectorisable(value: Expr) -> Expr:
     `value` with formulas instead of float32 calls that LLVM cannot vectorise, and with products
     instead of divisions by a number.
 
-    A value that reads bfloat16 stays as it is: TVM 0.27 gives names wrong values where it replaces
-    that type.
+    A value that has bfloat16 stays as it is, since it gets no name (see `has_bfloat16`).
     """
-    if any(str(read.source.dtype) == "bfloat16" for read in loads(value)):
+    if has_bfloat16(value):
         return value
     rules = ((Call, _rewritten), (tirx.Div, _multiplied), (tirx.Cast, _chosen))
     return tvm_ffi.structural_map(value, rules)
@@ -72,8 +71,7 @@ def _exact_tangent(call: Any) -> Expr:
     if getattr(call.op, "name", "") != "tirx.tanh":
         return call
     (x,) = call.args
-    reads_bfloat16 = any(str(read.source.dtype) == "bfloat16" for read in loads(x))
-    if _is_float(call) and not reads_bfloat16:
+    if _is_float(call) and not has_bfloat16(x):
         return hyperbolic_tangent(x)
     symbol = {"float32": "tanhf", "float64": "tanh"}.get(str(call.ty.dtype))
     return tirx.call_pure_extern(str(call.ty.dtype), symbol, x) if symbol else call

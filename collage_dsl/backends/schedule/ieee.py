@@ -11,7 +11,8 @@ from typing import Any
 import tvm_ffi
 from tvm import tirx
 
-from collage_dsl.backends.schedule.expressions import Expr, loads
+from collage_dsl.backends.schedule.expressions import Expr, has_bfloat16, loads
+from collage_dsl.backends.schedule.groups import is_cheap
 
 
 def with_ieee_values(function: Any, *, extrema: bool = True) -> Any:
@@ -61,10 +62,12 @@ def _is_number(value: Expr) -> bool:
 
 def named(value: Expr, body: Callable[[Expr], Expr]) -> Expr:
     """
-    `body(value)`, with the value computed only once. But TVM 0.27 gives names wrong values where
-    it replaces bfloat16.
+    `body(value)`, with a name for the value, unless it has bfloat16 (see `has_bfloat16`).
+
+    A cheap value is written out: LLVM computes it once all the same, and TVM 0.27 may use a name
+    for a common part of several before it has a value.
     """
-    if any(str(read.source.dtype) == "bfloat16" for read in loads(value)):
+    if is_cheap(value) or has_bfloat16(value):
         return body(value)
     variable = tirx.Var("t", value.ty.dtype)
     return tirx.Let(variable, value, body(variable))
@@ -126,7 +129,9 @@ def hidden(value: Expr) -> Expr:
     no instruction.
     """
     dtype = str(value.ty.dtype)
-    bits = dtype.removeprefix("b").replace("float", "int")
+    if dtype == "bfloat16":  # TVM 0.27 replaces it by float32, which has other bits
+        return tirx.Cast(dtype, hidden(tirx.Cast("float32", value)))
+    bits = dtype.replace("float", "int")
     return tirx.reinterpret(dtype, tirx.reinterpret(bits, value))
 
 

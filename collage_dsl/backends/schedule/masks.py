@@ -8,16 +8,18 @@ runs on all 16.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import tirx
+from tvm import s_tir, tirx
 from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.expressions import (
     IF_THEN_ELSE,
+    Buffer,
     Expr,
     called,
     coefficients,
@@ -42,21 +44,47 @@ from collage_dsl.backends.schedule.stages import shape
 FIRST_LLVM = 22  # the signatures of the masked intrinsics are those of this version
 
 
-def with_masks(body: Stmt, machine: Machine) -> Stmt:
-    """The body, whose accesses have one index each, with masks in loops of partial vectors."""
+def with_masks(body: Stmt, allocated: Sequence[Buffer], machine: Machine) -> Stmt:
+    """
+    The body, whose accesses have one index each, with masks in loops of partial vectors.
+    `allocated` are the buffers that it takes from memory, besides those that it declares.
+
+    TVM may put a buffer where one of another dtype was, and then refuses pointers to it. So if the
+    dtypes differ, only parameters are accessed with masks.
+    """
     if machine.lanes < 16 or tvm.get_global_func("target.llvm_version_major")() < FIRST_LLVM:
         return body
-    return tvm_ffi.structural_map(body, (tirx.For, _masked))
+    buffers = _declared(body) | frozenset(allocated)
+    is_mixed = len({str(buffer.dtype) for buffer in buffers}) > 1
+    moved = buffers if is_mixed else frozenset()
+    return tvm_ffi.structural_map(body, (tirx.For, partial(_masked, moved)))
 
 
-def _masked(loop: Any) -> Stmt:
+def _declared(body: Stmt) -> frozenset[Buffer]:
+    blocks: list[Any] = []
+    tvm_ffi.structural_walk(body, (s_tir.SBlock, blocks.append))
+    return frozenset(buffer for block in blocks for buffer in block.alloc_buffers)
+
+
+def _masked(moved: frozenset[Buffer], loop: Any) -> Stmt:
+    """A loop with masks, unless it accesses memory of `moved` buffers."""
     extent = int(loop.extent) if isinstance(loop.extent, tirx.IntImm) else 0
     if loop.kind != tirx.ForKind.VECTORIZED or extent < 3 or not extent & (extent - 1):
         return loop
     lanes = 1 << extent.bit_length()
     stores = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else [loop.body]
+    if any(_accesses(each, moved) for each in stores):
+        return loop
     parts = [_store(each, loop.loop_var, extent, lanes) for each in stores]
     return loop if any(part is None for part in parts) else sequence(parts)
+
+
+def _accesses(write: Any, moved: frozenset[Buffer]) -> bool:
+    """Whether a store accesses `moved` buffers other than registers."""
+    if not isinstance(write, tirx.BufferStore):
+        return False
+    accessed = {write.buffer, *(read.source for read in loads(write.value))}
+    return any(buffer.scope() != "local" for buffer in accessed & moved)
 
 
 def _store(write: Any, lane: tirx.Var, count: int, lanes: int) -> Stmt | None:

@@ -20,6 +20,7 @@ from collage_dsl.backends.schedule.expressions import (
     Buffer,
     Expr,
     called,
+    has_bfloat16,
     integer,
     loads,
     replace_loads,
@@ -204,6 +205,8 @@ class RowKernel:
     ) -> Expr:
         """`value`, in which a name stands for what `stage` computes at the same position."""
         computed = self._value(stage, at, split_index(position, self.inner), local)
+        if has_bfloat16(computed):
+            return replace_loads(value, lambda r: computed if r.source.same_as(stage.buffer) else r)
         name = tirx.Var("v", computed.ty.dtype)
         named = replace_loads(value, lambda r: name if r.source.same_as(stage.buffer) else r)
         return tirx.Let(name, computed, named)

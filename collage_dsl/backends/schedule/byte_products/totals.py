@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from collage_dsl.backends.schedule.expressions import Expr
+from collage_dsl.backends.schedule.expressions import Expr, constant
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,4 +35,5 @@ class Totals:
 
 
 def _wrapping(value: Expr) -> Expr:
-    return tirx.Cast("uint32", value)
+    known = constant(value)
+    return tirx.Cast("uint32", value) if known is None else tirx.const(known % 2**32, "uint32")

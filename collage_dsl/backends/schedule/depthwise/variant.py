@@ -30,7 +30,7 @@ def depthwise(func: Any, target: Any) -> Scheduled:
     taken = {part.weight: buffer for part, buffer in weights.items()}
     parameters = [taken.get(buffer, buffer) for buffer in program.parameters]
     flat, _ = flattened(computed, parameters, [])
-    body = on_stack(with_masks(flat, machine), machine.lanes)
+    body = on_stack(with_masks(flat, (), machine), machine.lanes)
     root = s_tir.SBlock([], [], [], "root", body)
     whole = tirx.PrimFunc(
         parameters, s_tir.SBlockRealize([], True, root), func.ret_type, func.attrs
