@@ -17,7 +17,7 @@ from collage_dsl.engine.stopped import warn_of
 from collage_dsl.graph import CandidateKernel, Graph, OpSet
 from collage_dsl.graph.onnx_node import OnnxNode
 from collage_dsl.language.write.printer import patterns_of
-from collage_dsl.memory import uncollected
+from collage_dsl.memory import seldom_collected, uncollected
 from collage_dsl.rules import FusionSpec, Limits, Trace
 from collage_dsl.rules.placement import Placed
 from collage_dsl.rules.predicate import Lookup
@@ -129,6 +129,7 @@ def refusals(graph: Graph, specs: Sequence[FusionSpec], refusal: Refusal | None 
 
 
 @with_checked_types("cost", "merge", "strategy", "lower_bound", "ahead", "reporter")
+@seldom_collected()
 def choose(
     graph: Graph,
     found: Iterable[CandidateKernel],
@@ -182,8 +183,7 @@ def regions(
 ) -> Regions:
     """The kernels `found`, and regions of them for the specs in `merge` that ask for regions."""
     may_merge = {each.name: partial(_may_merge, each.limits) for each in merge if each.coalesce}
-    with uncollected():
-        return Regions(graph, found, cost, may_merge, hints, reporter)
+    return Regions(graph, found, cost, may_merge, hints, reporter)
 
 
 def _may_merge(limits: Limits, kernel: CandidateKernel) -> bool:
@@ -228,6 +228,7 @@ class Searched:
     regions: Regions
 
 
+@seldom_collected()
 def searched(
     graph: Graph,
     specs: Sequence[FusionSpec],

@@ -67,6 +67,7 @@ class Realized:
     calls: tuple[KernelCall, ...]
 
 
+@uncollected()
 def realized(
     graph: Graph,
     kernels: Sequence[CandidateKernel],
@@ -78,6 +79,7 @@ def realized(
     return Realized(placer.module, _written(graph, kernels, placer))
 
 
+@uncollected()
 def realized_together(
     parts: Sequence[tuple[Graph, Sequence[CandidateKernel]]],
     backend_of: BackendOf,
@@ -98,7 +100,6 @@ def realized_together(
     return placer.module, calls
 
 
-@uncollected()
 def _written(
     graph: Graph, kernels: Sequence[CandidateKernel], placer: Placer, name: str = ""
 ) -> tuple[KernelCall, ...]:
