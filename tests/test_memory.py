@@ -54,4 +54,5 @@ def test_settings_are_those_of_before_after_a_plan(usual: Settings) -> None:
         collage.choose(graph, found, cost=lambda kernel: 1 / 0)
 
     assert settings() == usual
+    assert seen
     assert all(is_enabled for is_enabled, _ in seen)  # as kernels are timed

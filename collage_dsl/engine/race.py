@@ -164,10 +164,10 @@ def kept(raced: Sequence[tuple[Contender, Series]], margin: float) -> Contender:
     several such, the first.
     """
     best = min((series for _, series in raced), key=lambda series: series.low)
-    tied = [(_plan(c), c) for c, series in raced if series.may_equal(best, margin)]
-    least = min(plan.cost for plan, _ in tied)
-    close = [(plan, c) for plan, c in tied if are_equal(plan.cost, least, margin)]
-    return min(close, key=lambda each: _rank(each[0]))[1]
+    tied = [contender for contender, series in raced if series.may_equal(best, margin)]
+    least = min(_plan(contender).cost for contender in tied)
+    close = [each for each in tied if are_equal(_plan(each).cost, least, margin)]
+    return min(close, key=lambda each: _rank(_plan(each)))
 
 
 def _plan(contender: Contender) -> Plan:

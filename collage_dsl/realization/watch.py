@@ -261,7 +261,7 @@ _DIFFERENT = frozenset(
         *("image.grid_sample", "image.resize2d", "image.resize3d", "vision.roi_align"),
     )
 )
-"""Operators that onnxruntime computes differently for infinities or NaN. See docs/numerics.md."""
+"""Operators that give another result than onnxruntime for infinities or NaN: docs/numerics.md."""
 
 _ENOUGH = 0.5
 """The least part of a tensor that is finite numbers where infinities and NaN are compared."""
