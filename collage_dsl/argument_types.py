@@ -23,11 +23,10 @@ _WORDS: Mapping[Any, str] = {
 _MANY: Mapping[Any, str] = {tuple: "a tuple", list: "a list", Sequence: "a list or a tuple"}
 
 
-def with_checked_types(*left_out: str, called: str = "") -> Callable[[_Function], _Function]:
+def with_checked_types(*left_out: str) -> Callable[[_Function], _Function]:
     """
     Make a function raise TypeError for an argument that is not of the annotated type, except
-    those that are `left_out`: the function checks them itself. Users know it by the name `called`,
-    if that is not its own.
+    those that are `left_out`: the function checks them itself.
     """
 
     def decorate(function: _Function) -> _Function:
@@ -44,7 +43,7 @@ def with_checked_types(*left_out: str, called: str = "") -> Callable[[_Function]
                 is_many = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
                 for each in value if is_many else (value,):
                     if name not in left_out and not _is_a(each, hint):
-                        said = f"`{name}` of `{called or function.__name__}` must be {_words(hint)}"
+                        said = f"`{name}` of `{function.__name__}` must be {_words(hint)}"
                         raise TypeError(f"{said}, not {_shown(each)}")
             return function(*args, **named)
 

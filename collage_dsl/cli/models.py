@@ -17,7 +17,8 @@ from collage_dsl.cli.targets import load_targets
 from collage_dsl.cost import Cost, only
 from collage_dsl.cost.sources import MEASURED
 from collage_dsl.cost.store import default_store_path
-from collage_dsl.engine.compile import Compiled, backends_of, compile_model
+from collage_dsl.engine import api
+from collage_dsl.engine.compile import Compiled, backends_of
 from collage_dsl.engine.costs import Pricing, with_provenance
 from collage_dsl.engine.planning import measurements_of
 from collage_dsl.engine.predicates import lookup
@@ -192,7 +193,7 @@ def compiled_model(request: Request) -> Compiled:
     check_costs(request.costs, request.store)
     inputs = read_arrays(request.inputs) if request.inputs else None
     with progress_on_stderr() as now:
-        return compile_model(
+        return api.compile(
             onnx_model(request.model),
             specs,
             name=str(request.model),

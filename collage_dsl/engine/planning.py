@@ -63,7 +63,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Makes the plans for the parts of a model. See `compile_model` for what it is given."""
+    """Makes the plans for the parts of a model. See `compile` for what it is given."""
 
     specs: Sequence[FusionSpec]
     backend_of: BackendOf

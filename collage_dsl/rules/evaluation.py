@@ -94,34 +94,12 @@ def evaluate(expression: Expression, given: Given) -> Value | Unknown:
             return (least, most)
         case Calculate(operator, left, right):
             return calculated(operator, evaluate(left, given), evaluate(right, given))
-        case Compare("==" | "!=" as operator, Attr() | AttrOf() as asked, Constant(None)):
-            return _is_none(asked, given, operator)
-        case Compare("==" | "!=" as operator, Constant(None), Attr() | AttrOf() as asked):
-            return _is_none(asked, given, operator)
-        case Compare(operator, Each(attribute), right):
-            answers = (
-                compare(operator, item, evaluate(right, given))
-                for item in _items(evaluate(attribute, given))
-            )
-            return every(answers)
-        case Compare("==" | "!=" as operator, DimAt() as left, DimAt() as right):
-            return _same_dim(operator, _dim(left, given.bound), _dim(right, given.bound))
-        case Compare(operator, left, right):
-            return compare(operator, _beside(left, right, given), _beside(right, left, given))
+        case Compare():
+            return _compared(expression, given)
         case Near(left, right, tolerance):
             return near(evaluate(left, given), evaluate(right, given), tolerance)
-        case Within(Each(attribute), choices):
-            items = _items(evaluate(attribute, given))
-            return every(_in(item, choices, given) for item in items)
-        case Within(Attr() | AttrOf() as asked, Constant(tuple() as items)) if (
-            _is_none(asked, given) is True
-        ):
-            return True if None in items else UNKNOWN
-        case Within(value, Range(least, most)):
-            ends_ = (_beside(Constant(end), value, given) for end in (least, most))
-            return in_range(evaluate(value, given), *ends_)
-        case Within(value, choices):
-            return within(evaluate(value, given), _beside(choices, value, given))
+        case Within():
+            return _contained(expression, given)
         case Not(condition):
             held = evaluate(condition, given)
             return held if isinstance(held, Unknown) else not held
@@ -131,6 +109,38 @@ def evaluate(expression: Expression, given: Given) -> Value | Unknown:
             return _decided(left, right, given, by=True)
         case _:
             assert_never(expression)
+
+
+def _compared(asked: Compare, given: Given) -> bool | Unknown:
+    operator = asked.operator
+    match asked.left, asked.right:
+        case (Attr() | AttrOf() as attribute, Constant(None)) if operator in ("==", "!="):
+            return _is_none(attribute, given, operator)
+        case (Constant(None), Attr() | AttrOf() as attribute) if operator in ("==", "!="):
+            return _is_none(attribute, given, operator)
+        case Each(attribute), right:
+            items = _items(evaluate(attribute, given))
+            return every(compare(operator, item, evaluate(right, given)) for item in items)
+        case (DimAt() as left, DimAt() as right) if operator in ("==", "!="):
+            return _same_dim(operator, _dim(left, given.bound), _dim(right, given.bound))
+        case left, right:
+            return compare(operator, _beside(left, right, given), _beside(right, left, given))
+
+
+def _contained(asked: Within, given: Given) -> bool | Unknown:
+    match asked.value, asked.choices:
+        case Each(attribute), choices:
+            items = _items(evaluate(attribute, given))
+            return every(_in(item, choices, given) for item in items)
+        case (Attr() | AttrOf() as attribute, Constant(tuple() as items)) if (
+            _is_none(attribute, given) is True
+        ):
+            return True if None in items else UNKNOWN
+        case value, Range(least, most):
+            ends_ = (_beside(Constant(end), value, given) for end in (least, most))
+            return in_range(evaluate(value, given), *ends_)
+        case value, choices:
+            return within(evaluate(value, given), _beside(choices, value, given))
 
 
 def _attribute(asked: Attr | AttrOf, given: Given) -> Attribute:
