@@ -36,30 +36,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     "search": {"declared", "graph", "cost", "memory"},
     "onnx_nodes": set(),
     "crashes": {"onnx_nodes"},
+    "bfloat16": {"offline", "onnx_nodes"},
     "exact_products": {"offline", "onnx_nodes"},
     "frontend": {
-        *{"argument_types", "crashes", "exact_products", "graph", "offline", "onnx_nodes"},
-        *{"reading"},
+        *{"argument_types", "bfloat16", "crashes", "exact_products", "graph", "offline"},
+        *{"onnx_nodes", "reading"},
     },
     "backends": {
-        *{"caches", "crashes", "declared", "exact_products", "graph", "offline", "onnx_nodes"},
-        *{"scratch"},
+        *{"bfloat16", "caches", "crashes", "declared", "exact_products", "graph", "offline"},
+        *{"onnx_nodes", "scratch"},
     },
     "targets": {
         *{"graph", "rules", "language", "backends", "frontend", "resources", "diagnostics"},
     },
     "realization": {
-        *{
-            "argument_types",
-            "graph",
-            "backends",
-            "crashes",
-            "exact_products",
-            "frontend",
-            "memory",
-            "offline",
-        },
-        *{"reading", "saved", "scratch"},
+        *{"argument_types", "backends", "bfloat16", "crashes", "exact_products", "frontend"},
+        *{"graph", "memory", "offline", "reading", "saved", "scratch"},
     },
     # What is measured is what `realization` makes.
     "measuring": {"graph", "cost", "backends", "frontend", "realization"},
@@ -92,8 +84,8 @@ MAY_USE = {
     "tvm": {"frontend", "backends", "targets", "realization", "measuring"},
     "tvm_ffi": {"frontend", "backends", "targets", "realization", "measuring"},
     "onnx": {
-        *{"crashes", "frontend", "backends", "language", "realization", "exact_products"},
-        *{"onnx_nodes"},
+        *{"bfloat16", "crashes", "frontend", "backends", "language", "realization"},
+        *{"exact_products", "onnx_nodes"},
     },
     "onnxruntime": {"offline"},
     "scipy": {"search"},

@@ -11,6 +11,7 @@ from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.engines import pack
 from collage_dsl.backends.onnx_writer import OPSET, Unsupported, outline, to_onnx
 from collage_dsl.backends.runtime.build import kernel_library, make_module
+from collage_dsl.bfloat16 import without_bfloat16
 from collage_dsl.crashes import may_crash, without_crashes
 from collage_dsl.graph import Form, Graph, Option, tensors
 from collage_dsl.graph.sizes import UNKNOWN, follows
@@ -48,7 +49,8 @@ class OnnxRuntime(LibraryBackend):
         if reason is not None:
             return reason
         try:
-            return _without_kernel(*outline(graph))
+            model, kept = outline(graph)
+            return _without_kernel(without_bfloat16(model), kept)
         except Unsupported as unsupported:
             return str(unsupported)
 
@@ -56,6 +58,7 @@ class OnnxRuntime(LibraryBackend):
         model, constants = to_onnx(graph)
         if may_crash(model):
             model = without_crashes(model, _inferred(outline(graph)[0]).value_info)
+        model = without_bfloat16(model)
         payload = pack(
             model.SerializeToString(),
             options,

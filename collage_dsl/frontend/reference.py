@@ -8,6 +8,7 @@ from typing import Any
 import onnx
 from onnx import helper
 
+from collage_dsl.bfloat16 import has_bfloat16, without_bfloat16
 from collage_dsl.crashes import without_crashes
 from collage_dsl.exact_products import exact
 from collage_dsl.frontend.errors import FrontendError, RefusedInputsError
@@ -48,7 +49,7 @@ def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None
     is_file = not isinstance(model, onnx.ModelProto)
     loaded = model if isinstance(model, onnx.ModelProto) else load_structure(Path(model))
     structure = loaded
-    if is_read_otherwise(loaded):
+    if is_read_otherwise(loaded) or (loaded.functions and has_bfloat16(loaded)):
         loaded = inlined(loaded)
     if is_too_new(loaded):
         loaded = lowered(loaded)
@@ -59,7 +60,7 @@ def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None
         _reshape(loaded.graph, shapes or {})
     if any(node.op_type in _BY_THREAD for node in nodes_within(loaded.graph.node)):
         options.intra_op_num_threads = 1
-    used = exact(without_crashes(with_own_outputs(loaded)))
+    used = exact(without_crashes(with_own_outputs(without_bfloat16(loaded))))
     if is_file and used is structure:
         return _session(str(model), options)
     if is_file:

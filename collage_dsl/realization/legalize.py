@@ -10,6 +10,7 @@ from tvm import relax, s_tir, te, tirx, topi
 
 from collage_dsl.backends.schedule.ieee import hidden
 from collage_dsl.realization.checked_operators import CHECKED_OPERATORS
+from collage_dsl.realization.shaken import is_float
 from collage_dsl.realization.short_floats import SHORT, Legalizer, in_float32, usual
 
 Tensor = Any
@@ -194,7 +195,7 @@ def _is_zero(argument: Any) -> bool:
     if not _is_scalar(argument):
         return False
     array = argument.value.numpy()
-    return array.dtype.kind == "f" and array.item() == 0
+    return is_float(array) and float(array) == 0
 
 
 def _extern(name: str) -> Legalizer:

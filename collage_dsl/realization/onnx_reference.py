@@ -9,6 +9,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from collage_dsl.backends.onnx_writer import to_onnx
+from collage_dsl.bfloat16 import without_bfloat16
 from collage_dsl.crashes import without_crashes
 from collage_dsl.exact_products import exact
 from collage_dsl.graph import Graph, tensors
@@ -198,9 +199,12 @@ def _session(model: onnx.ModelProto, constants: dict[str, Array]) -> Any:
     options.log_severity_level = 4
     options.intra_op_num_threads = 1  # Else each session has threads of its own.
     options.add_session_config_entry("session.disable_prepacking", "1")  # Keeps weights once.
-    kept = {n: onnxruntime.OrtValue.ortvalue_from_numpy(a) for n, a in constants.items()}
+    lent = {name: array for name, array in constants.items() if array.dtype.isbuiltin == 1}
+    if rest := {name: array for name, array in constants.items() if name not in lent}:
+        model = _with_constants(model, rest)
+    kept = {n: onnxruntime.OrtValue.ortvalue_from_numpy(a) for n, a in lent.items()}
     options.add_external_initializers(list(kept), list(kept.values()))
-    used = exact(without_crashes(model)).SerializeToString()
+    used = exact(without_crashes(without_bfloat16(model))).SerializeToString()
     return onnxruntime.InferenceSession(used, options, providers=["CPUExecutionProvider"])
 
 

@@ -15,7 +15,7 @@ from collage_dsl.graph.arrays import Array
 SHAKE = 2.0**-21
 """How much numbers are changed to see what rounding does: a few units of the precision."""
 
-_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
+_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 
 _DECIDING = re.compile(
     r"Quantize|QLinear|^Greater|^Less|^TreeEnsemble"
@@ -28,7 +28,9 @@ them, or choose some. A small change of these numbers may change the result much
 
 
 def is_float(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.dtype.kind == "f"
+    if not isinstance(array, np.ndarray):
+        return False
+    return array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
 
 
 def decides(model: onnx.ModelProto) -> bool:
@@ -44,7 +46,7 @@ def shaken(array: Array, generator: np.random.Generator, unit: float = SHAKE) ->
     """`array` with every number changed by `unit` of it, up or down."""
     if not is_float(array):
         return array
-    unit = max(unit, 4 * float(np.finfo(array.dtype).eps))
+    unit = max(unit, 4 * float(ml_dtypes.finfo(array.dtype).eps))
     return scaled(array, 1 + unit * generator.choice((-1.0, 1.0), array.shape))
 
 

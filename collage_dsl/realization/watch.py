@@ -20,6 +20,7 @@ from collage_dsl.realization.difference import compared, is_exact, masked, uncha
 from collage_dsl.realization.kernel import constants_of
 from collage_dsl.realization.onnx_reference import Reference
 from collage_dsl.realization.partition import KernelCall
+from collage_dsl.realization.shaken import is_float
 
 _Found = tuple[Reference, tuple[int, ...], tuple[int, ...]]
 """What computes a kernel, the nodes that it takes, and those that it gives."""
@@ -297,20 +298,16 @@ def _is_tensor(graph: Graph, index: int) -> bool:
 
 def _is_same(one: Array, other: Array) -> bool:
     is_alike = one.dtype == other.dtype and one.shape == other.shape
-    return is_alike and np.array_equal(one, other, equal_nan=_is_float(one))
-
-
-def _is_float(array: Array) -> bool:
-    return array.dtype.kind == "f"
+    return is_alike and np.array_equal(one, other, equal_nan=is_float(one))
 
 
 def _has_nan(array: Array) -> bool:
-    return _is_float(array) and bool(np.isnan(array).any())
+    return is_float(array) and bool(np.isnan(array).any())
 
 
 def _numbers(array: Array) -> float:
     """The part of an array that is finite numbers."""
-    return float(np.isfinite(array).mean()) if array.size and _is_float(array) else 1.0
+    return float(np.isfinite(array).mean()) if array.size and is_float(array) else 1.0
 
 
 def _numbers_of(expected: Array) -> Callable[[Array], Array]:

@@ -1,0 +1,168 @@
+"""
+Compute the operators of a model on bfloat16 in float32, for onnxruntime, which has few kernels of
+bfloat16. Each result is rounded, as by kernels of bfloat16 that sum in float32.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain, count
+from typing import TypeAlias
+
+import onnx
+import onnx.shape_inference
+from onnx import TensorProto, TypeProto, helper, numpy_helper
+
+from collage_dsl.offline import onnxruntime_pybind11_state
+from collage_dsl.onnx_nodes import graphs_of, nodes_within
+
+_BFLOAT16, _FLOAT = TensorProto.BFLOAT16, TensorProto.FLOAT
+_AS_IT_IS = frozenset({"Cast", "Identity"})
+"""Operators with kernels for all types. `Cast` of a number in float32 would round twice."""
+
+_OF_DTYPES = frozenset({"dtype", "output_dtype", "softmax_precision", "stash_type"})
+"""The attributes that say with which type a node computes, or what it gives."""
+
+_Types: TypeAlias = Mapping[str, TypeProto]
+
+
+def without_bfloat16(model: onnx.ModelProto) -> onnx.ModelProto:
+    """
+    `model` with conversions around the nodes on bfloat16; it is copied only if there are any.
+    Nodes are left as they are in functions, and where the types of values cannot be inferred.
+    """
+    if not has_bfloat16(model):
+        return model
+    try:
+        result = onnx.shape_inference.infer_shapes(model)
+    except onnx.shape_inference.InferenceError:
+        result = onnx.ModelProto()
+        result.CopyFrom(model)
+    _Rewriting(result).rewrite(result.graph, {})
+    return result
+
+
+def has_bfloat16(model: onnx.ModelProto) -> bool:
+    """Whether a value in `model` is bfloat16."""
+    bodies = [model.graph.node, *(each.node for each in model.functions)]
+    nodes = [node for body in bodies for node in nodes_within(body)]
+    graphs = [model.graph, *(graph for node in nodes for graph in graphs_of(node))]
+    values = (value.type for graph in graphs for value in graph.input)
+    tensors = (tensor for graph in graphs for tensor in graph.initializer)
+    attributes = [each for node in nodes for each in node.attribute]
+    return (
+        any(map(_is_bfloat16, values))
+        or any(each.data_type == _BFLOAT16 for each in tensors)
+        or any(each.t.data_type == _BFLOAT16 for each in attributes if each.HasField("t"))
+        or any(each.i == _BFLOAT16 and each.name in {*_OF_DTYPES, "to"} for each in attributes)
+    )
+
+
+@dataclass
+class _Rewriting:
+    """Adds conversions to the graphs of `model`."""
+
+    model: onnx.ModelProto
+    taken: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        nodes = nodes_within(self.model.graph.node)
+        self.taken = {name for node in nodes for name in (*node.input, *node.output)}
+
+    def rewrite(self, graph: onnx.GraphProto, outside: _Types) -> None:
+        """Change `graph`, in which values from `outside` can be read."""
+        types = {**outside, **dict(_declared(graph))}
+        found: list[onnx.NodeProto] = []
+        for node in graph.node:
+            for inner in graphs_of(node):
+                self.rewrite(inner, types)
+            types.update(_results_by_schema(node, types))
+            found += self._in_float32(node, types)
+        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in found]
+        del graph.node[:]
+        graph.node.extend(copies)
+
+    def _in_float32(self, node: onnx.NodeProto, types: _Types) -> Iterator[onnx.NodeProto]:
+        names = {name for name in (*node.input, *node.output) if name}
+        is_of_tensors = all(types[name].HasField("tensor_type") for name in names & types.keys())
+        short = {name for name in names & types.keys() if _is_bfloat16(types[name])}
+        is_kept = node.op_type in _AS_IT_IS or any(graphs_of(node)) or not is_of_tensors
+        if is_kept or not short:
+            yield node
+            return
+        wide = {name: self._new(f"{name}.float32") for name in sorted(short)}
+        for name in filter(wide.__contains__, dict.fromkeys(node.input)):
+            yield helper.make_node("Cast", [name], [wide[name]], to=_FLOAT)
+        changed = onnx.NodeProto()
+        changed.CopyFrom(node)
+        changed.input[:] = [wide.get(name, name) for name in node.input]
+        changed.output[:] = [wide.get(name, name) for name in node.output]
+        for attribute in changed.attribute:
+            _widen(attribute)
+        yield changed
+        for name in filter(wide.__contains__, node.output):
+            yield helper.make_node("Cast", [wide[name]], [name], to=_BFLOAT16)
+
+    def _new(self, name: str) -> str:
+        """A name like `name` that is not taken."""
+        new = next(each for at in chain([""], count()) if (each := f"{name}{at}") not in self.taken)
+        self.taken.add(new)
+        return new
+
+
+def _declared(graph: onnx.GraphProto) -> Iterator[tuple[str, TypeProto]]:
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        if value.type.WhichOneof("value"):
+            yield value.name, value.type
+    for tensor in graph.initializer:
+        yield tensor.name, helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+
+
+def _is_bfloat16(type_: TypeProto) -> bool:
+    return bool(type_.tensor_type.elem_type == _BFLOAT16)
+
+
+def _widen(attribute: onnx.AttributeProto) -> None:
+    """Name float32 where `attribute` names bfloat16, or holds numbers of it."""
+    if attribute.name in _OF_DTYPES and attribute.i == _BFLOAT16:
+        attribute.i = _FLOAT
+    if attribute.HasField("t") and attribute.t.data_type == _BFLOAT16:
+        wide = numpy_helper.to_array(attribute.t).astype("float32")
+        attribute.t.CopyFrom(numpy_helper.from_array(wide, attribute.t.name))
+
+
+# ---- Results of onnxruntime's own operators, which ONNX does not know ----
+
+
+def _results_by_schema(node: onnx.NodeProto, types: _Types) -> Iterator[tuple[str, TypeProto]]:
+    """The types of results whose type is that of an operand, of operators that ONNX lacks."""
+    if not node.domain or not (signature := _signatures().get((node.domain, node.op_type))):
+        return
+    operands, results = signature
+    known = {
+        letter: types[name]
+        for letter, name in zip(_letters(operands, len(node.input)), node.input, strict=True)
+        if name in types
+    }
+    for letter, name in zip(_letters(results, len(node.output)), node.output, strict=True):
+        if name and name not in types and letter in known:
+            elem = known[letter].tensor_type.elem_type
+            yield name, helper.make_tensor_type_proto(elem, None)
+
+
+def _letters(formal: tuple[str, ...], count: int) -> list[str]:
+    """The type constraints of `count` values; the last one is that of all further values."""
+    return [formal[min(at, len(formal) - 1)] if formal else "" for at in range(count)]
+
+
+@cache
+def _signatures() -> Mapping[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The type constraints of operands and results, by domain and name of the operator."""
+    return {
+        (each.domain, each.name): (
+            tuple(value.typeStr for value in each.inputs),
+            tuple(value.typeStr for value in each.outputs),
+        )
+        for each in onnxruntime_pybind11_state.get_all_operator_schema()
+        if each.domain
+    }
