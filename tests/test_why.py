@@ -156,6 +156,27 @@ KINDS = [
         id="operand count",
     ),
     pytest.param(
+        "pattern p(x) { y = nn.relu?(nn.relu?(exp(x))); yield y; }",
+        "x: f32[4]; y = tanh(x); return y;",
+        "p.collage:2:38: `y` is a call of tanh, not exp",
+        "2:38 ✗ exp(x) y: tanh, f32[4] `y` is a call of tanh, not exp",
+        id="neither the optional call nor the other",
+    ),
+    pytest.param(
+        "pattern p(x) { y = nn.relu?(exp(x)); yield y; }",
+        "x: f32[4]; y = nn.relu(x); return y;",
+        "p.collage:2:29: `x` is an input, not exp",
+        "2:29 ✗ exp(x) x: input, f32[4] `x` is an input, not exp",
+        id="the optional call, and not the other",
+    ),
+    pytest.param(
+        "pattern p(x) { y = add(exp(x), 0.5) flat; yield y; }",
+        "x: f32[4]; b = const f32[4] [1, 2, 3, 4]; e = exp(x); y = add(e, b); return y;",
+        "p.collage:2:20: `y` is no sum of 1 value and numbers",
+        "2:20 ✗ y = add(exp(x), 0.5) flat y: add, f32[4] `y` is no sum of 1 value and numbers",
+        id="sum of a value and a constant of several numbers",
+    ),
+    pytest.param(
         "pattern p(x) { e = exp(x); y = nn.relu(e); yield y; }",
         "x: f32[4]; e = exp(x); y = nn.relu(e); return y, e;",
         "p.collage:2:9: `e` is used outside the match too",

@@ -38,6 +38,7 @@ from collage_dsl.rules.refusals import (
     calls_of_others,
     counts,
     is_called,
+    no_tree,
     number_refusal,
     other_number,
     other_than,
@@ -198,11 +199,17 @@ class Backtracking:
         so_far: Partial,
         observer: Observer,
     ) -> Iterator[Partial]:
-        """First try the call, then its first operand in place of the call."""
+        """
+        First try the call, then its first operand in place of the call. A node that neither of
+        them is should have been what is not optional.
+        """
+        before = observer.reached()
         if isinstance(call, Call):
             yield from self.call(frame, call, index, so_far, observer)
         else:
             yield from self.called(frame, call, index, so_far, observer)
+        if before < so_far.size == observer.reached():
+            observer.overruled()
         yield from self.operand(frame, call.operands[0], index, so_far, observer)
 
     def called(
@@ -370,9 +377,8 @@ class Backtracking:
     ) -> Iterator[Partial]:
         """Take the tree at a node apart in each way, and match the values in each order."""
         node, values, wanted = self.graph.nodes[index], flat.values, together(flat)
-        noun = COMBINING[flat.op].noun
         if not is_tree(flat.op, self.graph, index, len(values)):
-            refuse(observer, so_far, f"`{node.name}` is {what(node)}, not a {noun}", flat.span)
+            refuse(observer, so_far, no_tree(node, flat), flat.span)
             return
         dtype = getattr(node.type, "dtype", "float32")
         found = False
@@ -391,7 +397,7 @@ class Backtracking:
                 because = other_number(node, flat, wanted, way)
                 refuse(inner, next(tried, covered), because, flat.span)
         if not found:
-            because = f"`{node.name}` is no {noun} of {len(values)} values"
+            because = f"`{node.name}` is no {COMBINING[flat.op].noun} of {len(values)} values"
             refuse(observer, so_far, because, flat.span)
 
     def any_order(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from collage_dsl.graph import Form, Kind, Node
 from collage_dsl.graph.floats import rounded
+from collage_dsl.graph.onnx_node import OnnxNode
 from collage_dsl.rules.flattening import COMBINING, Flattened, Together, combined
 from collage_dsl.rules.observer import Observer
 from collage_dsl.rules.partial import Partial
@@ -26,6 +27,14 @@ def other_number(node: Node, flat: Flat, wanted: Together, way: Flattened) -> st
         return f"the {noun} `{node.name}` has no number, not {wanted.number:g}"
     found = f"the numbers of the {noun} `{node.name}` make {combined(flat.op, way.numbers):g}"
     return f"{found}, not {wanted.number:g}" if flat.numbers else f"{found}: the pattern has none"
+
+
+def no_tree(node: Node, flat: Flat) -> str:
+    """Why the call of `node` is not part of a tree of the operator of `flat`."""
+    noun, count = COMBINING[flat.op].noun, len(flat.values)
+    if node.op == flat.op:
+        return f"`{node.name}` is no {noun} of {count} value{'' if count == 1 else 's'} and numbers"
+    return f"`{node.name}` is {what(node)}, not a {noun}"
 
 
 def number_refusal(wanted: Number, node: Node) -> str:
@@ -76,9 +85,21 @@ def calls_of_others(choices: Sequence[Operand], node: Node) -> list[Call]:
 
 def other_than(call: Call, node: Node) -> str:
     if is_called(call, node):
-        return f"has {len(node.inputs)} operands, not {len(call.operands)}"
+        return _other_count(node, len(call.operands))
     kind = f", which is {node.kind}" if call.kinds and node.form is Form.CALL else ""
     return f"is {what(node)}{kind}, not {' | '.join(call.names)}"
+
+
+def _other_count(node: Node, wanted: int) -> str:
+    """Like "has 1 operand, not 3"."""
+    given = len(node.inputs)
+    said = f"has {given} operand{'' if given == 1 else 's'}, not {wanted}"
+    if isinstance(node.value, OnnxNode) and given < wanted:
+        return (
+            f"{said}: what an ONNX node leaves out is no operand, nor is a constant that TVM "
+            "cannot hold, such as one of int4 or float8"
+        )
+    return said
 
 
 def counts(wanted: TupleOfEach) -> str:
