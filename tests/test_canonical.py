@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,19 @@ def clipped(emit: Any, x: Any) -> Any:
     )
 
 
+def limited(emit: Any, x: Any, *bounds: tuple[float, float]) -> Any:
+    """What TVM's importer of PyTorch writes for `relu6` and others."""
+    for low, high in bounds:
+        x = emit(op.clip(x, low, high))
+    return x
+
+
+def by_one(emit: Any, x: Any) -> Any:
+    half = emit(op.multiply(x, relax.const(0.5)))
+    same = emit(op.multiply(emit(op.multiply(half, relax.const(2.0))), relax.const(1.0)))
+    return op.multiply(x, emit(op.sigmoid(same)))
+
+
 def normed(emit: Any, x: Any, **attrs: Any) -> Any:
     y = emit(op.nn.conv2d(x, array(4, 3, 3, 3)))
     y = emit(op.add(y, emit(op.reshape(array(4), (1, 4, 1, 1)))))
@@ -218,6 +232,16 @@ FORMS: dict[str, tuple[dict[str, tuple[int, ...]], Callable[..., Any], str]] = {
     "dropout": ({"x": (2, 3)}, dropped, "exp"),
     "arithmetic": (IMAGE, shifted, "multiply add"),
     "mean": (IMAGE, lambda e, x: op.mean(x, [-1, -2], True), "mean"),
+    "clip without bounds": ({"x": (2, 3)}, lambda e, x: op.exp(limited(e, x, (-inf, inf))), "exp"),
+    "clip from below": ({"x": (2, 3)}, lambda e, x: limited(e, x, (0, inf)), "nn.relu"),
+    "clip from above": ({"x": (2, 3)}, lambda e, x: limited(e, x, (-inf, 1)), "minimum"),
+    "two clips": ({"x": (2, 3)}, lambda e, x: limited(e, x, (0, inf), (-inf, 1)), "clip"),
+    "two clips of no range": (
+        {"x": (2, 3)},
+        lambda e, x: limited(e, x, (1, inf), (-inf, -1)),
+        "maximum minimum",
+    ),
+    "product by one": ({"x": (2, 3)}, by_one, "sigmoid multiply"),
     "clip of integers": ({"x": (2, 3)}, lambda e, x: op.clip(x, 0, 6), "clip"),
 }
 

@@ -82,6 +82,20 @@ SCALED = ("m = matmul(q, k);", "t = divide(m, const f32[] 2);")
 REST = ("p = nn.softmax(u) [axis = -1];", "y = matmul(p, v);")
 
 
+MASKED_ROW = (
+    "e = equal(u, const f32[] -inf);",
+    "f = logical_not(e);",
+    'g = astype(f) [dtype = "int8"];',
+    "h = max(g) [axis = [-1], keepdims = true];",
+    'i = astype(h) [dtype = "bool"];',
+    "n = logical_not(i);",
+    "o = full_like(p, const f32[] 0);",
+    "w = where(n, o, p);",
+    "y = matmul(w, v);",
+)
+"""What TVM's importer of PyTorch writes behind the softmax."""
+
+
 @pytest.mark.parametrize(
     "lines",
     [
@@ -99,6 +113,7 @@ REST = ("p = nn.softmax(u) [axis = -1];", "y = matmul(p, v);")
             "w = where(n, const f32[] 0, p);",
             "y = matmul(w, v);",
         ),
+        (*SCALED, "u = add(z, t);", "p = nn.softmax(u) [axis = -1];", *MASKED_ROW),
     ],
 )
 def test_attention_takes_masks_of_every_kind(lines: tuple[str, ...]) -> None:

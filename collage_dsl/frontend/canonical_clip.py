@@ -1,25 +1,44 @@
 """The canonical form of `clip`, which TVM's importer of ONNX writes as functions of TIR."""
 
 from collections.abc import Callable
-from math import isnan
+from math import inf, isnan
 from typing import Any
 
 import tvm_ffi
 from tvm import relax, tirx, topi
 
 from collage_dsl.frontend.bindings import is_leaf
-from collage_dsl.frontend.canonical_call import OldCall, dims_of
+from collage_dsl.frontend.canonical_call import OldCall, dims_of, passed_on
 from collage_dsl.frontend.onnx_site import Value, layout_of
 
 
 def clip(call: OldCall) -> Value | None:
-    """With bounds that are floats, as the elements."""
+    """
+    With bounds that are floats, as the elements. A bound that is infinite is none: TVM's importer
+    of PyTorch writes `relu6` as `clip(clip(x, 0, inf), -inf, 6)`.
+    """
+    bounds = _bounds(call)
+    if bounds is None:
+        return None
+    low, high = bounds
+    if low is None and high is None:
+        return passed_on(call)
+    inner = call.made_by(0, "clip") if low is None else None
+    lower, no_upper = (inner and _bounds(inner)) or (None, None)
+    if inner and high is not None and lower is not None and no_upper is None and lower <= high:
+        return relax.op.clip(inner.expr(0), lower, high)
+    return _limited(call.expr(0), low, high)
+
+
+def _bounds(call: OldCall) -> tuple[float | None, float | None] | None:
+    """The bounds of a call of `clip`; None if it is not one of floats with known bounds."""
     bounds = call.call.args[1:]
     if layout_of(call.type) is None or not call.has_leaves(0):
         return None
     if not all(isinstance(bound, tirx.IntImm | tirx.FloatImm) for bound in bounds):
         return None
-    return relax.op.clip(call.expr(0), *(float(bound.value) for bound in bounds))
+    low, high = (float(bound.value) for bound in bounds)
+    return None if low == -inf else low, None if high == inf else high
 
 
 def call_tir(call: OldCall) -> Value | None:
@@ -39,8 +58,12 @@ def call_tir(call: OldCall) -> Value | None:
 
 
 def _bounded(call: OldCall, low: float | None, high: float | None) -> Value:
+    """The canonical form of `Clip` on the operand of a PrimFunc."""
+    return _limited(call.writer.expr(call.writer.key(_operands(call)[0])), low, high)
+
+
+def _limited(x: Any, low: float | None, high: float | None) -> Value:
     """The canonical form of `Clip`, as in `onnx_operators.clip`."""
-    x = call.writer.expr(call.writer.key(_operands(call)[0]))
     dtype = str(x.ty.dtype.dtype)
     if low is not None and high is not None:
         return relax.op.clip(x, low, high)

@@ -44,6 +44,11 @@ class Step:
     scale: Factor | None = None
     shift: Factor | None = None
 
+    @property
+    def is_by_one(self) -> bool:
+        """Whether there is a scale that changes nothing."""
+        return self.scale is not None and bool((self.scale.values == 1).all())
+
     def then(self, later: "Step") -> "Step":
         """One step equal to this step followed by `later`."""
         scale = self.scale if later.scale is None else later.scale.times(self.scale)

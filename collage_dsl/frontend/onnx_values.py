@@ -184,12 +184,14 @@ class Values:
         return relax.op.add(self.emit(result), bias)
 
     def emit_affine(self, value: Affine, name: str) -> Any:
-        result, step = value.source, value.step
-        if step.scale is not None:
-            result = relax.op.multiply(result, self.factor(value, step.scale, f"{name}.scale"))
-        if step.shift is not None:
-            shift = self.factor(value, step.shift, f"{name}.shift")
-            result = relax.op.add(result if step.scale is None else self.emit(result), shift)
+        """Without a product where the scale is 1, as in `Swish` without an `alpha`."""
+        result, shift = value.source, value.step.shift
+        scale = None if value.step.is_by_one else value.step.scale
+        if scale is not None:
+            result = relax.op.multiply(result, self.factor(value, scale, f"{name}.scale"))
+        if shift is not None:
+            added = self.factor(value, shift, f"{name}.shift")
+            result = relax.op.add(result if scale is None else self.emit(result), added)
         return result
 
     def factor(self, value: Affine, factor: Factor, name: str) -> Any:
