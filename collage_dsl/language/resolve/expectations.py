@@ -27,7 +27,7 @@ from collage_dsl.language.resolve.questions import (
     TargetOf,
     WhyNot,
 )
-from collage_dsl.rules import FusionSpec, Pattern
+from collage_dsl.rules import FusionSpec, Limits, Pattern
 from collage_dsl.rules.matcher import Attempt
 
 _MOST_NOTES = 3
@@ -238,10 +238,16 @@ def _zero(question: Question, asked: Asked) -> str:
                 return f"a candidate of `{spec.name}` has {_number(spec, bounds)}, not {asks}"
             if graph is not None and (why := _not_proposed(spec, names, graph)):
                 return why
-            if graph is not None and not spec.coalesce:
-                refusal = spec.limits.refusal(graph, SubGraph(graph.set_of(*names)))
-                return refusal and f"the limits refuse a candidate with these nodes: {refusal}"
+            if graph is not None and (refusal := _refused(spec, names, graph)):
+                return f"the limits refuse a candidate with these nodes: {refusal}"
     return ""
+
+
+def _refused(spec: FusionSpec, names: frozenset[str], graph: Graph) -> str:
+    """Why the limits of `spec` refuse a candidate with these nodes; empty if they allow it."""
+    if spec.coalesce:
+        return ""
+    return spec.limits.refusal(graph, SubGraph(graph.set_of(*names))) or ""
 
 
 def _not_proposed(spec: FusionSpec, names: frozenset[str], graph: Graph) -> str:
@@ -279,7 +285,11 @@ def _instead(question: Question, asked: Asked) -> str:
     match question:
         case Kernels(str() as target):
             return _costs_of(target)
-        case Proposes(_, names) if not any(_is_outside(name, graph) for name in names):
+        case Proposes(spec, names) if not any(_is_outside(name, graph) for name in names):
+            if graph is not None and spec.limits == Limits() and _refused(spec, names, graph):
+                return (
+                    "name a target whose limits allow it; a pattern or rule has the default limits"
+                )
             return "name the calls of one candidate"
         case Proposes(_, names):
             inside = sorted(name for name in names if not _is_outside(name, graph))

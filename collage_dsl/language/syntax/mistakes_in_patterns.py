@@ -15,7 +15,7 @@ from collage_dsl.language.syntax.mistakes import (
     calls,
     signs,
 )
-from collage_dsl.language.syntax.mistakes_in_repetitions import REPETITIONS
+from collage_dsl.language.syntax.mistakes_in_repetitions import ALTERNATIVES, REPETITIONS
 
 BINARY = {
     "**": "power",
@@ -91,6 +91,7 @@ FIELDS_TOGETHER = tuple(
 """Names for several fields of a tuple in one statement, in patterns and graphs."""
 
 STATEMENTS = (
+    *ALTERNATIVES,
     *REPETITIONS,
     Mistake(
         rf"[(,=]\s*(?P<start>)\[\s*(?P<first>[^\[\]()]*{NAME})\s*",

@@ -1,4 +1,4 @@
-"""Mistakes in repeated calls, tuples of any length, and paths."""
+"""Mistakes in repeated calls, tuples of any length, paths, and alternatives."""
 
 from collage_dsl.language.syntax.mistakes import ARGUMENTS, CALL, NAME, Mistake
 
@@ -9,6 +9,16 @@ REPETITIONS = (
         r"(?P<start>)\b(?P<word>repeat|each|path)\s+",
         rf"(?P<rest>{NAME})",
         "write `{word}[1..8] {rest}`",
+    ),
+    Mistake(
+        r"(?P<start>)\bpath\s*\[(?P<bounds>[^\[\]]*)\]\s*one_of\s*",
+        rf"\(\s*(?P<first>{NAME})\s*,\s*(?P<second>{NAME})\s*,?\s*\)",
+        "write `path[{bounds}] ({first} | {second})`",
+    ),
+    Mistake(
+        r"\bpath\s*\[(?P<bounds>[^\[\]]*)\]\s*one_of\s*",
+        r"\(",
+        "several operators are written `path[{bounds}] (exp | add | tanh) from x`",
     ),
     Mistake(
         rf"(?P<start>)\bpath\s*\[(?P<bounds>[^\[\]]*)\]\s*\(\s*(?P<op>{NAME})\s*",
@@ -70,3 +80,13 @@ REPETITIONS = (
     Mistake(_REPEATED, r"[{(]\s*(?P<count>\d+)\s*[})]", "write `{word}[{count}..{count}]`"),
 )
 """How many calls are in a chain, fields in a tuple, or calls on a path."""
+
+ALTERNATIVES = (
+    Mistake(
+        rf"[=(,]\s*\(\s*{CALL}\s*(?:\|\s*(?:{CALL}|{NAME})\s*)+\)\s*",
+        r"\[",
+        "brackets stand behind each call that they are about: "
+        "`(sum(x) [axis == [1]] | max(x) [axis == [1]])`",
+    ),
+)
+"""Expressions of which one matches."""
