@@ -132,6 +132,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "scatter_elements reduction": words("update add mul mean min max"),
     "scatter_nd reduction": words("update add mul min max"),
     "take mode": words("fast wrap clip nan"),
+    "vision.all_class_non_max_suppression output_format": words("onnx tensorflow"),
     "vision.roi_align mode": words("avg max"),
 }
 """
@@ -201,6 +202,17 @@ def channels() -> relax.Var:
 
 def heads() -> relax.Var:
     return tensor(1, 8, 2, 4)
+
+
+def boxes() -> tuple[relax.Var, ...]:
+    """Boxes, how many of them are valid, and their places."""
+    return tensor(1, 8, 6), tensor(1, dtype="int32"), tensor(1, 8, dtype="int32")
+
+
+def boxes_by_class() -> tuple[Any, ...]:
+    """Boxes, their scores in each class, and the bounds for choosing among them."""
+    bounds = constant(3, "int64"), constant(0.5, "float32"), constant(0.1, "float32")
+    return tensor(1, 8, 4), tensor(1, 2, 8), *bounds
 
 
 Sample = tuple[tuple[Any, ...], dict[str, Any]]
@@ -335,20 +347,12 @@ def samples() -> dict[str, Callable[[], Sample]]:
         "tril": lambda: given(row()),
         "triu": lambda: given(row()),
         "unique": lambda: given(row()),
-        "vision.all_class_non_max_suppression": lambda: given(
-            tensor(1, 8, 4),
-            tensor(1, 2, 8),
-            constant(3, "int64"),
-            constant(0.5, "float32"),
-            constant(0.1, "float32"),
-        ),
+        "vision.all_class_non_max_suppression": lambda: given(*boxes_by_class()),
         "vision.get_valid_counts": lambda: given(tensor(1, 8, 6)),
         "vision.multibox_transform_loc": lambda: given(
             tensor(1, 3, 8), tensor(1, 32), tensor(1, 8, 4)
         ),
-        "vision.non_max_suppression": lambda: given(
-            tensor(1, 8, 6), tensor(1, dtype="int32"), tensor(1, 8, dtype="int32")
-        ),
+        "vision.non_max_suppression": lambda: given(*boxes()),
         "vision.roi_align": lambda: given(nchw(), tensor(2, 5), (2, 2), 1.0),
         "vision.roi_pool": lambda: given(nchw(), tensor(2, 5), (2, 2), 1.0),
         "where": lambda: given(booleans(4, 1), row(), tensor(8)),
@@ -364,6 +368,10 @@ def other_samples() -> dict[str, list[Sample]]:
         "split": [given(row(), 3)],
         "topk": [given(row(), ret_type=results) for results in ("values", "indices")],
         "unique": [given(row(), return_index=True)],
+        "vision.all_class_non_max_suppression": [
+            given(*boxes_by_class(), output_format="tensorflow")
+        ],
+        "vision.non_max_suppression": [given(*boxes(), return_indices=False)],
     }
 
 

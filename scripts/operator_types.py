@@ -226,7 +226,7 @@ def _dtypes(
     groups = [list(agree)] if agree else []
     groups += [[at] for at in computed(call) if at not in agree]
     tried = {group[0]: list(_tried(call, group)) for group in groups}
-    has_numbers = any(_takes(call, at) == "number" for at in range(len(call.args)))
+    numbered = list(_with_other_numbers(call))
     for field, dtype in enumerate(dtypes_of(type_of(call))):
         said = [ask.attribute for ask in asked if ask.says(field)]
         followed = [at for at, results in tried.items() if _follows(results, field)]
@@ -234,10 +234,24 @@ def _dtypes(
             yield f"[{said[0]}]"
         elif followed:
             yield operands[followed[0]]
-        elif has_numbers or any(r[field] != dtype for each in tried.values() for _, r in each):
-            yield None  # the dtype of a number that is written may decide
+        elif any(results[field] != dtype for results in numbered):
+            yield None  # the dtype of a number that is written decides
+        elif any(r[field] != dtype for each in tried.values() for _, r in each):
+            yield None
         else:
             yield dtype
+
+
+def _with_other_numbers(call: relax.Call) -> Iterator[list[str]]:
+    """The dtypes of the results where all numbers that are written are whole, or all are not."""
+    places = [at for at in range(len(call.args)) if _takes(call, at) == "number"]
+    for number in (1, 1.0) if places else ():
+        changed = call
+        for at in places:
+            changed = with_operand(changed, at, relax.prim_value(number))
+        type_ = accepted(changed)
+        if type_ is not None:
+            yield dtypes_of(type_)
 
 
 def _tried(call: relax.Call, places: Sequence[int]) -> Iterator[tuple[str, list[str]]]:

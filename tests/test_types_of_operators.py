@@ -19,7 +19,8 @@ from collage_dsl.language import check, to_text
 from collage_dsl.language.reasoning.claims.relations import claims
 from collage_dsl.language.reasoning.claims.required_calls import required_calls
 from collage_dsl.language.reasoning.conclusions.premises import ALL_RELATIONS
-from collage_dsl.language.reasoning.findings.sorts_of_values import Shape, Sorts, Tensor, Tuple
+from collage_dsl.language.reasoning.findings.sorts_of_values import Sorts
+from collage_dsl.language.reasoning.findings.value_sorts import Shape, Tensor, Tuple
 from collage_dsl.language.reasoning.operators.attribute_ranges import ranges
 from collage_dsl.language.reasoning.patterns.pattern_shape import called, references
 from collage_dsl.language.reasoning.values.assuming import assume

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from collage_dsl.language.graphs.graph_text import known_types
-from collage_dsl.language.reasoning.findings.sorts_of_values import Sort, Sorts, Tensor, Tuple
+from collage_dsl.language.reasoning.findings.sorts_of_values import Sorts
+from collage_dsl.language.reasoning.findings.value_sorts import Sort, Tensor, Tuple
 from collage_dsl.language.syntax import ast, graph_ast
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from collage_dsl.graph import Kind, OpaqueType, TensorType, TupleType, Type
 from collage_dsl.graph.operators import operators
+from collage_dsl.language.inference.attending import attention, attention_of_lengths
+from collage_dsl.language.inference.detecting import DETECTION_RULES
 from collage_dsl.language.inference.einsum import einsum
 from collage_dsl.language.inference.losses import cross_entropy, nll_loss
 from collage_dsl.language.inference.making import (
@@ -42,7 +44,9 @@ from collage_dsl.language.inference.moving import (
 )
 from collage_dsl.language.inference.onnx_calls import ONNX_RULES, by_rule, of_onnx
 from collage_dsl.language.inference.picking import (
+    drawing,
     filling_places,
+    finding_distinct,
     finding_largest,
     gathering_elements,
     gathering_from_workers,
@@ -178,31 +182,6 @@ def _matmul(call: Call) -> Type:
     return result(call, multiplied(call, call.shape(0), call.shape(1)))
 
 
-def _attention(call: Call) -> Type:
-    shapes = [call.shape(at) for at in range(len(call.types))]
-    known = [shape for shape in shapes if shape is not None]
-    if len(known) < len(shapes):
-        return unknown(call)
-    if any(len(shape) != 4 for shape in known):
-        raise MismatchError("attention takes operands of 4 dimensions")
-    query, key, value, *bias = known
-    pairs = [(query[0], key[0]), (query[0], value[0]), (key[1], value[1]), (query[3], key[3])]
-    for each in bias:
-        scores = zip(each[:3], _scores(query), strict=True)
-        pairs += [(dim, of) for dim, of in scores if isinstance(dim, int) and dim != 1]
-        pairs.append((each[3], key[1]))
-    for one, other in pairs:
-        call.agree(one, other, f"the dimensions {one} and {other} are to be the same")
-    for heads in (key[2], value[2]):
-        if is_no_multiple(query[2], heads):
-            raise MismatchError(f"{query[2]} heads are no multiple of {heads}")
-    return result(call, (*query[:3], value[3]))
-
-
-def _scores(query: Shape) -> Shape:
-    return query[0], query[2], query[1]
-
-
 def _along_axis(call: Call) -> Type:
     shape, axis = call.shape(), call.whole("axis")
     if shape is not None and axis is not None:
@@ -318,7 +297,8 @@ _RULES: Mapping[str, Callable[[Call], Type]] = {
     **dict.fromkeys(("nn.conv1d", "nn.conv2d", "nn.conv3d"), convolution),
     **{f"nn.{sort}_pool{rank}d": pooling for sort in ("max", "avg") for rank in (1, 2, 3)},
     **{f"nn.adaptive_avg_pool{rank}d": adaptive_pooling for rank in (1, 2, 3)},
-    **dict.fromkeys(("nn.attention", "nn.attention_bias"), _attention),
+    **dict.fromkeys(("nn.attention", "nn.attention_bias"), attention),
+    "nn.attention_var_len": attention_of_lengths,
     **dict.fromkeys(("nn.softmax", "nn.log_softmax", "nn.prelu", "flip"), _along_axis),
     **dict.fromkeys(("nn.layer_norm", "nn.rms_norm"), _normalizing),
     **dict.fromkeys(("nn.group_norm", "nn.instance_norm"), _channel_norm),
@@ -391,5 +371,8 @@ _RULES: Mapping[str, Callable[[Call], Type]] = {
     "size": _size,
     "shape_of": _shape_of,
     "tensor_to_shape": _shape_of,
+    "multinomial_from_uniform": drawing,
+    "unique": finding_distinct,
+    **DETECTION_RULES,
     **dict.fromkeys(ONNX_RULES, by_rule),
 }

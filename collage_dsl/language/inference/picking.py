@@ -85,6 +85,37 @@ def finding_largest(call: Call) -> Type:
     return both.get(sort) or TupleType((values, places))
 
 
+def finding_distinct(call: Call) -> Type:
+    """
+    `unique`: the values, and a list of places or counts for each flag that is set. Without an axis,
+    the values are a list too. How many there are is not known, unless there is one.
+    """
+    flags, axis, shape = call.values[2:5], call.values[5:], call.shape()
+    found: Shape | None = (1,) if shape == () else (UNKNOWN_DIM,)
+    lists = (TensorType("int64", found),) * sum(map(bool, flags))
+    if axis:
+        for at in axis if shape is not None else ():
+            axis_in(at if isinstance(at, int) else 0, len(shape or ()))
+        found = None if shape is None else (UNKNOWN_DIM,) * len(shape)
+    if None in flags:
+        return unknown(call)
+    return TupleType((result(call, found), *lists)) if lists else result(call, found)
+
+
+def drawing(call: Call) -> Type:
+    """`multinomial_from_uniform`: as many samples as numbers that are drawn."""
+    drawn, places = call.shape(1), call.shape(2)
+    for shape in (call.shape(), drawn, places):
+        if shape is not None and len(shape) != 2:
+            raise MismatchError(f"a matrix is taken, which has 2 dimensions, not {len(shape)}")
+    for shape in (drawn, places):
+        if shape is not None:
+            call.agree(shape[1], 1, f"a sample has 1 column, not {shape[1]}")
+    if drawn is not None and places is not None:
+        call.agree(drawn[0], places[0], f"{drawn[0]} numbers and {places[0]} indices differ")
+    return result(call, places)
+
+
 def pixel_shuffle(call: Call) -> Type:
     shape, factor = call.shape(), call.whole("upscale_factor")
     if shape is None or factor is None:

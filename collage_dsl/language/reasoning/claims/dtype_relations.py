@@ -60,6 +60,12 @@ def dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
     if set(ops) == {"topk"}:
         said = "{op} gives values of the dtype of what it takes, indices of that in `dtype`"
         yield Relation(said, again=_ranked, asks="dtypes")
+    if set(ops) == {"vision.non_max_suppression"}:
+        said = "{op} gives `i32`, or the boxes that it takes if `return_indices` is `false`"
+        yield Relation(said, again=_suppressed, asks="dtypes")
+    if set(ops) == {"vision.all_class_non_max_suppression"}:
+        said = "{op} gives `i64`, and scores of `f32` in the format of `tensorflow`"
+        yield Relation(said, again=_suppressed_by_class, asks="dtypes")
 
 
 def _accepting(ops: tuple[str, ...]) -> Iterator[Relation]:
@@ -275,6 +281,23 @@ def _ranked(called: Called, facts: Facts) -> None:
             _same(0, 0, called, facts)
         case "indices":
             _asked(0, "dtype", called, facts)
+
+
+def _suppressed(called: Called, facts: Facts) -> None:
+    """Only a call that gives indices has fields."""
+    if called.result in called.names.fields:
+        _constant(0, ["i32"], called, facts)
+    elif facts.of(called.attribute("return_indices")).only() is False:
+        _same(0, 0, called, facts)
+
+
+def _suppressed_by_class(called: Called, facts: Facts) -> None:
+    """The second result is the number of boxes, or their scores if there is a third one."""
+    format_ = facts.of(called.attribute("output_format"))
+    if 2 in called.results or "onnx" not in format_:
+        _constant(1, ["f32"], called, facts)
+    elif format_.only() == "onnx":
+        _constant(1, ["i64"], called, facts)
 
 
 def _constant(result: int, dtypes: list[str], called: Called, facts: Facts) -> None:

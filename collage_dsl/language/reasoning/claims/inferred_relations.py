@@ -1,6 +1,5 @@
 """What the inference of graphs says of a call, as far as its operands are known."""
 
-import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,13 +9,13 @@ from collage_dsl.graph import Attribute, Dim, OpaqueType, TensorType, TupleType,
 from collage_dsl.graph.operators import operators, without_code
 from collage_dsl.language.inference.infer import has_rule, infer, is_one_rule
 from collage_dsl.language.inference.shapes import (
-    UNKNOWN_DIM,
     Call,
     MismatchError,
     UnknownAttributeError,
     more_exact_shape,
 )
 from collage_dsl.language.inference.standard_calls import is_standard, joined, standard_type
+from collage_dsl.language.reasoning.claims.inferred_dims import Dims
 from collage_dsl.language.reasoning.claims.list_relations import lists_of
 from collage_dsl.language.reasoning.claims.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.claims.onnx_results import results_of_onnx
@@ -25,13 +24,8 @@ from collage_dsl.language.reasoning.claims.required_calls import Called
 from collage_dsl.language.reasoning.values.assuming import equate, may_have
 from collage_dsl.language.reasoning.values.domain import Values, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
-from collage_dsl.language.reasoning.values.terms import Term
 from collage_dsl.rules.condition import (
-    Arithmetic,
-    Calculate,
-    Constant,
     DimAt,
-    Expression,
     Has,
     Rank,
 )
@@ -51,17 +45,11 @@ _COUNTS = frozenset({"depth", "groups", "num_groups"})
 _MOST_WAYS = 40
 """A call is inferred for at most this many combinations of values of its attributes."""
 
-_MOST_DIMS = 64
-"""
-A shape or list that is longer is not inferred. No tensor has so many dimensions, but a pattern may
-say that one has.
-"""
-
 _MOST_AXES = 4
 """All lists of axes are tried of so many at most."""
 
 _NAME = re.compile(r"\bd[0-9]+\b")
-"""A name of `_Dims`, which no user knows."""
+"""A name of `Dims`, which no user knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +67,7 @@ def inferred_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
 
 
 def _infer(called: Called, facts: Facts) -> None:
-    dims = _Dims(facts)
+    dims = Dims(facts)
     part = _known_part(called, facts, dims)
     if part is None or (dims.terms and part.op in _ALL_DIMS):
         return
@@ -88,6 +76,7 @@ def _infer(called: Called, facts: Facts) -> None:
         facts.possible = False
         facts.mismatch = part.mismatch()
         return
+    found = tuple(each for each in found if _has_fields(called, each.type)) or found
     for one, other in _agreed_in_all(found):
         left, right = dims.expression(one), dims.expression(other)
         if left is not None and right is not None:
@@ -106,7 +95,7 @@ def _gives(op: str, shapes: Sequence[Sequence[Dim]]) -> str:
     return f"`{op}` gives the shape {list(first)} here" if is_known else ""
 
 
-def _known_part(called: Called, facts: Facts, dims: "_Dims") -> "_Part | None":
+def _known_part(called: Called, facts: Facts, dims: Dims) -> "_Part | None":
     """What is known of a call; None if that is nothing, or too little."""
     lists = {name for _, name in lists_of(called)}
     types = tuple(_type_of(called, name, dims, name in lists) for name in called.operands)
@@ -218,6 +207,18 @@ def _by_rule(call: Call) -> Type | None:
         return None
 
 
+def _has_fields(called: Called, type_: Type | None) -> bool:
+    """Whether a call that gives `type_` may have the fields that the pattern takes of it."""
+    most = max(called.names.fields.get(called.result, ()), default=-1)
+    match type_:
+        case TensorType():
+            return most == -1
+        case TupleType(fields):
+            return most < len(fields)
+        case _:
+            return True
+
+
 def _agreed_in_all(found: Sequence[_Inferred]) -> Iterator[tuple[Dim, Dim]]:
     first, *others = found
     for pair in dict.fromkeys(first.agreed):
@@ -257,7 +258,7 @@ def _is_missing(takes: str | None, type_: Type) -> bool:
     return takes == "tuple" and not isinstance(type_, TupleType)
 
 
-def _type_of(called: Called, name: str, dims: "_Dims", is_list: bool) -> Type:
+def _type_of(called: Called, name: str, dims: Dims, is_list: bool) -> Type:
     if is_list:
         return OpaqueType("shape")
     if parts := called.names.tuples.get(name):
@@ -265,7 +266,7 @@ def _type_of(called: Called, name: str, dims: "_Dims", is_list: bool) -> Type:
     return _tensor(name, dims)
 
 
-def _tensor(name: str, dims: "_Dims") -> TensorType:
+def _tensor(name: str, dims: Dims) -> TensorType:
     return TensorType(_UNKNOWN, dims.of(name))
 
 
@@ -274,7 +275,7 @@ def _is_known(type_: Type) -> bool:
     return any(isinstance(each, TensorType) and each.shape is not None for each in fields)
 
 
-def _has_one_of(facts: Facts, name: str, shapes: Sequence[Sequence[Dim]], dims: "_Dims") -> None:
+def _has_one_of(facts: Facts, name: str, shapes: Sequence[Sequence[Dim]], dims: Dims) -> None:
     shapes = [shape for shape in shapes if may_have(facts, name, shape)]
     ranks = {len(shape) for shape in shapes}
     facts.narrow(Rank(name), one_of(ranks))
@@ -288,70 +289,6 @@ def _has_one_of(facts: Facts, name: str, shapes: Sequence[Sequence[Dim]], dims: 
             facts.narrow(DimAt(name, axis), one_of(numbers))
         elif len(set(each)) == 1:
             dims.equate(DimAt(name, axis), each[0])
-
-
-@dataclass(slots=True)
-class _Dims:
-    """The dimensions of values: their numbers, and names for those that are not known."""
-
-    facts: Facts
-    terms: list[Term] = field(default_factory=list)
-    given: dict[Dim, DimAt] = field(default_factory=dict)
-    """By a dimension of a result, one that has been found to be it."""
-
-    def of(self, name: str) -> tuple[Dim, ...] | None:
-        """The shape of a value, or the items of a list; None if the rank is not known, or high."""
-        rank = self.facts.of(Rank(name)).only()
-        if not isinstance(rank, int) or rank > _MOST_DIMS:
-            return None
-        return tuple(self._dim(DimAt(name, axis)) for axis in range(rank))
-
-    def _dim(self, term: DimAt) -> Dim:
-        only = self.facts.of(term).only()
-        if isinstance(only, int):
-            return only
-        first = self.facts.first(term)
-        if first not in self.terms:
-            self.terms.append(first)
-        return f"d{self.terms.index(first)}"
-
-    def equate(self, term: DimAt, dim: Dim) -> None:
-        """Add that `term` is `dim`: what has the same dimension already is equal to it."""
-        if dim in self.given:
-            self.facts.equal(term, self.given[dim])
-        elif (found := self.expression(dim)) is not None:
-            equate(self.facts, term, found)
-            self.given[dim] = term
-
-    def expression(self, dim: Dim) -> Expression | None:
-        """What a dimension is in terms of known values; None if that is not known."""
-        if isinstance(dim, int):
-            return Constant(dim)
-        return None if dim == UNKNOWN_DIM else self._parsed(ast.parse(dim, mode="eval").body)
-
-    def _parsed(self, node: ast.expr) -> Expression | None:
-        match node:
-            case ast.Name(name):
-                return self.terms[int(name[1:])]
-            case ast.Constant(int() as number):
-                return Constant(number)
-            case ast.BinOp(left, operator, right):
-                one, other = self._parsed(left), self._parsed(right)
-                known = _OPERATORS.get(type(operator))
-                if one is None or other is None or known is None:
-                    return None
-                return Calculate(known, one, other)
-            case _:
-                return None
-
-
-_OPERATORS: Mapping[type[ast.operator], Arithmetic] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.FloorDiv: "/",
-}
-"""A division of whole numbers drops the remainder in conditions too."""
 
 
 class _Attributes(Mapping[str, Attribute]):

@@ -42,6 +42,7 @@ _FIXED: Mapping[str, int] = {
     "hamming_window": 1,
     "nn.attention": 4,
     "nn.attention_bias": 4,
+    "nn.attention_var_len": 4,
     "nn.batch_flatten": 2,
     "nn.cross_entropy_with_logits": 0,
     "multinomial_from_uniform": 2,
@@ -73,6 +74,7 @@ _TAKES: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     "multinomial_from_uniform": ((2, 2),) * 3,
     "nn.attention": ((4, 4),) * 3,
     "nn.attention_bias": ((4, 4),) * 4,
+    "nn.attention_var_len": ((4, 4),) * 3,
     "nn.batch_flatten": ((2, inf),),
     "nn.pixel_shuffle": ((3, inf),),
     "nn.nll_loss": ((1, inf), (0, inf), (1, 1)),
@@ -83,6 +85,10 @@ _TAKES: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     "slice_scatter": ((1, inf),) * 2,
     "tril": ((2, inf),),
     "triu": ((2, inf),),
+    "vision.all_class_non_max_suppression": ((3, 3),) * 2,
+    "vision.get_valid_counts": ((3, 3),),
+    "vision.multibox_transform_loc": ((3, 3), (2, 2), (3, 3)),
+    "vision.non_max_suppression": ((3, 3), (1, 1), (2, 2)),
     "vision.roi_align": ((4, 4), (2, 2)),
     "vision.roi_pool": ((4, 4), (2, 2)),
     **TAKES_IN_ONNX,
@@ -186,6 +192,19 @@ def _same_rank_along_axis(called: Called, facts: Facts) -> None:
 def _listed_without_axis(called: Called, facts: Facts) -> None:
     if is_none(called, facts, "axis"):
         for name in called.tensors(0):
+            facts.narrow(Rank(name), one_of((1,)))
+
+
+def _distinct(called: Called, facts: Facts) -> None:
+    """The values have the rank of the data along an axis; all else is a list."""
+    data, *_ = called.operands
+    has_axis = len(called.operands) == len(operators()["unique"].operands or ())
+    if has_axis:
+        facts.narrow(Rank(data), between(1, inf))
+    for field, name in called.results.items():
+        if has_axis and field == 0:
+            facts.equal(Rank(name), Rank(data))
+        else:
             facts.narrow(Rank(name), one_of((1,)))
 
 
@@ -322,6 +341,10 @@ _table = table(
         {"broadcast_to", "com.microsoft.QLinearAdd", "com.microsoft.QLinearMul", "onnx.Expand"}
         | {"onnx.Unsqueeze", "tile"},
         _again("{op} gives a value of the same rank or a higher one", no_lower, is_plain=True),
+    ),
+    (
+        {"unique"},
+        Relation("{op} gives lists, and values of the rank of the data along an axis", _distinct),
     ),
     ({"one_hot", "onnx.OneHot", "stack"}, _again("{op} adds a dimension", _one_more)),
     ({"expand_dims"}, _again("{op} adds the dimensions in `axis`", _expanded)),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import CALL_TIR, operators
-from collage_dsl.language.reasoning.findings.sorts_of_values import asked_values
+from collage_dsl.language.reasoning.findings.value_sorts import asked_values
 from collage_dsl.rules.pattern import (
     Binding,
     Call,

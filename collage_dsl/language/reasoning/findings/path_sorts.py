@@ -7,13 +7,8 @@ from typing import Protocol
 from collage_dsl.graph import Kind
 from collage_dsl.graph.operators import Taken, operators
 from collage_dsl.language.messages.findings import Findings, listed, quoted
-from collage_dsl.language.reasoning.findings.sorts_of_values import (
-    Sort,
-    Sorts,
-    Tensor,
-    Tuple,
-    last_call,
-)
+from collage_dsl.language.reasoning.findings.sorts_of_values import Sorts, last_call
+from collage_dsl.language.reasoning.findings.value_sorts import Sort, Tensor, Tuple
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules.pattern import PathFrom
 from collage_dsl.source import Span

@@ -1,24 +1,29 @@
 """Tell whether each value of a pattern is a tensor, a tuple, a shape or a list."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import chain
 from typing import assert_never
 
 from collage_dsl.graph import Kind
-from collage_dsl.graph.operators import Operator, Taken, operators
+from collage_dsl.graph.operators import Operator, operators
+from collage_dsl.language.reasoning.findings.value_sorts import (
+    TAKEN,
+    List,
+    Shape,
+    Sort,
+    Tensor,
+    Tuple,
+    as_many,
+    by_attribute,
+    by_flags,
+    common,
+    most_results,
+)
 from collage_dsl.language.reasoning.patterns.kinds_of_calls import of_kinds
 from collage_dsl.language.reasoning.patterns.pattern_shape import always_there
-from collage_dsl.rules.condition import (
-    Attr,
-    Compare,
-    Constant,
-    Rank,
-    Value,
-    Within,
-    all_of,
-)
+from collage_dsl.rules.condition import Compare, Rank
 from collage_dsl.rules.pattern import (
     Anything,
     Call,
@@ -36,56 +41,6 @@ from collage_dsl.rules.pattern import (
     TupleOf,
     TupleOfEach,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    def __str__(self) -> str:
-        return "a tensor"
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A shape that is computed, by `shape_of`."""
-
-    def __str__(self) -> str:
-        return "a shape"
-
-
-@dataclass(frozen=True, slots=True)
-class Tuple:
-    """
-    A tuple of some values; `fields` is None if it is not known how many there are. It has at most
-    `most`, if that is known.
-    """
-
-    fields: "tuple[Sort, ...] | None" = None
-    most: int | None = field(default=None, compare=False)
-
-    def __str__(self) -> str:
-        return "a tuple"
-
-
-@dataclass(frozen=True, slots=True)
-class List:
-    """A list that the program writes: `[1, n]`."""
-
-    def __str__(self) -> str:
-        return "a list"
-
-
-Sort = Tensor | Shape | Tuple | List | None
-"""What a value is; None if it is not known, or not always the same."""
-
-TAKEN: Mapping[Taken, Sort] = {"tensor": Tensor(), "tuple": Tuple(), "list": List()}
-"""What an operand must be, by the word in the table of operators."""
-
-
-def common(left: Sort, right: Sort) -> Sort:
-    """What a value is that is either `left` or `right`."""
-    if left == right:
-        return left
-    return Tuple() if isinstance(left, Tuple) and isinstance(right, Tuple) else None
 
 
 def refused_by_kinds(call: Call, at: int, given: Sort) -> bool:
@@ -279,7 +234,7 @@ class Sorts:
                 values = (b.value for b in self.pattern.bindings if b.name == name)
                 return next(map(self.most_results, values), None)
             case Call(ops=ops, optional=False, kinds=()):
-                most = [_most_results(op, operand) for op in ops]
+                most = [most_results(op, operand) for op in ops]
                 known = [number for number in most if number is not None]
                 return max(known) if len(known) == len(most) else None
             case PatternCall(pattern=pattern, optional=False):
@@ -296,11 +251,11 @@ class Sorts:
             case int() as count:
                 return Tuple((Tensor(),) * count)
             case None if operator.name == "meshgrid":
-                return _as_many(self.of(call.operands[0]))
+                return as_many(self.of(call.operands[0]))
             case None if operator.name == "unique":
-                return _by_flags(call.operands[2:5])
+                return by_flags(call.operands[2:5])
             case None:
-                return _by_attribute(operator.name, call)
+                return by_attribute(operator.name, call)
             case _:
                 assert_never(operator.gives)
 
@@ -318,78 +273,3 @@ def _field(of: Sort, index: int) -> Sort:
     if isinstance(of, Tuple) and of.fields is not None and index < len(of.fields):
         return of.fields[index]
     return None
-
-
-# Operators whose attributes decide what they give.
-
-
-def _as_many(of: Sort) -> Sort:
-    """A tuple with as many tensors as `of` has."""
-    count = len(of.fields) if isinstance(of, Tuple) and of.fields is not None else None
-    return Tuple() if count is None else Tuple((Tensor(),) * count)
-
-
-def _by_flags(flags: tuple[Operand, ...]) -> Sort:
-    """The values, and what each flag of `unique` adds; None if a flag is not known."""
-    said = [flag.value for flag in flags if isinstance(flag, Number)]
-    return _tensors(1 + sum(map(bool, said))) if len(said) == len(flags) else None
-
-
-def _by_attribute(op: str, call: Call) -> Sort:
-    """What the attributes that `call` asks for make of it."""
-    if op not in _DECIDED:
-        return None
-    attribute, given, otherwise = _DECIDED[op]
-    asked = asked_values(call, attribute)
-    return reduce(common, [given(value) for value in asked]) if asked else otherwise
-
-
-def _most_results(op: str, call: Call) -> int | None:
-    """How many results a node has at most; a `Split` has as many as it says."""
-    asked = [each for each in asked_values(call, "num_outputs") if isinstance(each, int)]
-    if op == "onnx.Split" and asked:
-        return max(asked)
-    return _MOST.get(op, operators()[op].most_results)
-
-
-def _tensors(count: int) -> Sort:
-    return Tensor() if count == 1 else Tuple((Tensor(),) * count)
-
-
-def _parts(value: Value) -> Sort:
-    """`split` into one part gives a tensor."""
-    return _tensors(len(value) + 1 if isinstance(value, tuple) else int(value or 1))
-
-
-def _ranked(value: Value) -> Sort:
-    return _tensors(2 if value == "both" else 1)
-
-
-def _medians(value: Value) -> Sort:
-    """Along at most one axis, the places are a second result."""
-    return _tensors(2 if isinstance(value, tuple) and len(value) <= 1 else 1)
-
-
-_MOST = {"topk": 2, "median": 2}
-"""Operators whose attributes decide between one result and several, and how many these are."""
-
-_DECIDED: Mapping[str, tuple[str, Callable[[Value], Sort], Sort]] = {
-    "split": ("indices_or_sections", _parts, Tuple()),
-    "topk": ("ret_type", _ranked, None),
-    "median": ("axis", _medians, None),
-}
-"""The attribute that decides, what a value of it gives, and what is given if none is asked for."""
-
-
-def asked_values(call: Call, attribute: str) -> tuple[Value, ...]:
-    """The values one of which `attribute` has in every match of `call`; empty if not known."""
-    for where in call.attributes:
-        for condition in all_of(where.condition):
-            match condition:
-                case Compare("==", Attr(name), Constant(value)) if name == attribute:
-                    return (value,)
-                case Compare("==", Constant(value), Attr(name)) if name == attribute:
-                    return (value,)
-                case Within(Attr(name), Constant(tuple() as values)) if name == attribute:
-                    return values
-    return ()

@@ -8,15 +8,11 @@ from collage_dsl.language.messages.findings import Findings, listed, quoted
 from collage_dsl.language.messages.hints import Hint, write
 from collage_dsl.language.reasoning.findings.path_sorts import check_path
 from collage_dsl.language.reasoning.findings.sorts_of_values import (
-    List,
-    Shape,
-    Sort,
     Sorts,
-    Tensor,
-    Tuple,
     gives_no_tuple,
     refused_by_kinds,
 )
+from collage_dsl.language.reasoning.findings.value_sorts import List, Shape, Sort, Tensor, Tuple
 from collage_dsl.language.reasoning.patterns.absence import can_hold
 from collage_dsl.language.reasoning.patterns.pattern_shape import always_bound
 from collage_dsl.language.syntax import ast
@@ -294,6 +290,7 @@ class _Checker:
 
 _GIVE_SEVERAL = {
     "median": "with one number in `axis`, it gives the places too",
+    "vision.non_max_suppression": "with `return_indices == true`, it gives their places too",
     "topk": 'with `ret_type == "both"`, it gives the places too',
 }
 """How to get the second result of operators whose attributes say how many they give."""
