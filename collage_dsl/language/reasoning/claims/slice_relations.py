@@ -1,6 +1,7 @@
 """The ranks and dimensions of slices, and of what they are cut from or put into."""
 
 from contextlib import suppress
+from itertools import pairwise
 from math import inf
 
 from collage_dsl.graph import Dim
@@ -10,10 +11,10 @@ from collage_dsl.language.reasoning.claims.axis_relations import at_least, besid
 from collage_dsl.language.reasoning.claims.list_values import asked_list
 from collage_dsl.language.reasoning.claims.relations import Relation, table
 from collage_dsl.language.reasoning.claims.required_calls import Called
-from collage_dsl.language.reasoning.values.assuming import limit
+from collage_dsl.language.reasoning.values.assuming import assume, limit
 from collage_dsl.language.reasoning.values.domain import Values, between, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
-from collage_dsl.rules.condition import Calculate, Constant, DimAt, Rank
+from collage_dsl.rules.condition import Calculate, Compare, Constant, DimAt, Rank
 
 
 def _sliced(called: Called, facts: Facts) -> None:
@@ -70,6 +71,8 @@ def _cut(called: Called, facts: Facts) -> None:
     for axis in named if is_clipped else ():
         at_least(facts, DimAt(data, axis), DimAt(called.result, axis))
     begins, ends, steps = (*numbers[1:], (1,) * len(named))[:3]
+    for at, axis in enumerate(named if steps is not None and None in (begins, ends) else ()):
+        _cut_between(called, facts, axis, at, (steps or ())[at : at + 1])
     if begins is not None and ends is None and steps is not None:
         for at, (axis, begin, step) in enumerate(zip(named, begins, steps, strict=False)):
             _cut_to(called, facts, axis, DimAt(called.operands[3], at), begin, step)
@@ -98,6 +101,29 @@ def _cut_to(called: Called, facts: Facts, axis: int, end: DimAt, begin: int, ste
         limit(facts, taken, Calculate("+", end, Constant(step - 1 - begin)))
     if step > 0 and facts.first(result) == facts.first(whole) and 0 not in facts.of(whole):
         limit(facts, whole, end)
+
+
+def _cut_between(called: Called, facts: Facts, axis: int, at: int, steps: tuple[int, ...]) -> None:
+    """
+    The exact length along an axis whose bounds have names, if it is known in which order they and
+    the dimension are. A slice to beyond the end ends there, except with `assume_inbound`.
+    """
+    whole, result = DimAt(called.operands[0], axis), DimAt(called.result, axis)
+    begin, end = (DimAt(list_, at) for list_ in called.operands[2:4])
+    if not steps or steps[0] < 1 or facts.of(begin).bounds()[0] < 0:
+        return
+    is_clipped = facts.of(called.attribute("assume_inbound")).only() is False
+    for last, other in ((end, whole), (whole, end)) if is_clipped else ((end, whole),):
+        if facts.possible and _is_ordered(facts, begin, last, other):
+            taken, cut = Calculate("*", result, Constant(steps[0])), Calculate("-", last, begin)
+            limit(facts, cut, taken)
+            limit(facts, taken, Calculate("+", cut, Constant(steps[0] - 1)))
+
+
+def _is_ordered(facts: Facts, *terms: DimAt) -> bool:
+    """Whether no term can be greater than the next one."""
+    pairs = (Compare(">", one, other) for one, other in pairwise(terms))
+    return not any(assume([facts.copy()], pair, most=0) for pair in pairs)
 
 
 def _cut_along(called: Called, facts: Facts, axis: int, bounds: tuple[int, int, int]) -> None:
