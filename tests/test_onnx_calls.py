@@ -124,6 +124,37 @@ def test_a_fused_product_may_transpose(
         assert infer(call) == TensorType("float32", shape)
 
 
+_QUANTIZED: list[tuple[int, ...]] = [(1,)] * 4
+"""The shapes of the scales and zero points of weights."""
+
+
+@pytest.mark.parametrize(
+    ("shapes", "attrs", "problem"),
+    [
+        ([(7, 2, 5), (1, 5, 12), (1, 3, 12), *_QUANTIZED], {}, ""),
+        ([(7, 2, 5), (1, 5, 12), (1, 3, 12), *_QUANTIZED], {"hidden_size": 3}, ""),
+        ([(7, 2, 5), (1, 5, 12), (1, 3, 12), (1, 24), (2,), *_QUANTIZED], {}, ""),
+        ([(7, 2, 5), (1, 5, 12), (1, 3, 12), (1, 12), (1, 12), (1,), (1,)], {}, ""),
+        ([(7, 2, 5), (1, 12, 5), (1, 12, 3), *_QUANTIZED], {}, "`W` has 12 in dimension 1"),
+        ([(7, 2, 5), (1, 5, 11), (1, 3, 11), *_QUANTIZED], {}, "11 in dimension 2"),
+        ([(7, 2, 5), (1, 5, 12), (1, 3, 12), *_QUANTIZED], {"hidden_size": 4}, "16 are needed"),
+        ([(7, 2, 5), (2, 5, 12), (2, 3, 12), *_QUANTIZED], {}, "2 in dimension 0, not 1"),
+        ([(7, 2, 5), (1, 5, 12), (1, 3, 12), (2,), *_QUANTIZED[1:]], {}, "2 in dimension 0, not 1"),
+    ],
+)
+def test_a_quantized_recurrence_has_the_shapes_that_onnxruntime_runs(
+    shapes: list[tuple[int, ...]], attrs: dict[str, Attribute], problem: str
+) -> None:
+    types = tuple(TensorType("float32", shape) for shape in shapes)
+    call = Call("com.microsoft.DynamicQuantizeLSTM", types, (None,) * len(types), attrs)
+    if problem:
+        with pytest.raises(MismatchError, match=problem):
+            infer(call)
+    else:
+        every, last = TensorType("float32", (7, 1, 2, 3)), TensorType("float32", (1, 2, 3))
+        assert infer(call) == TupleType((every, last, last))
+
+
 def test_a_product_in_blocks_has_the_columns_that_its_attribute_says() -> None:
     types = TensorType("float32", (2, 64)), TensorType("uint8", (32, 2, 16))
     attrs: dict[str, Attribute] = {"K": 64, "N": 32}

@@ -87,6 +87,21 @@ def _with_states(call: Call, directions: int) -> Lettered:
     return Lettered(f"{data} {weights} ?b ?{state} {of_cell}", "")
 
 
+def quantized_recurrent(call: Call) -> Type:
+    """
+    What a `com.microsoft.DynamicQuantizeLSTM` gives, in the layout 0. Its weights have the gates
+    last. There is a scale for each direction, or for each gate of it.
+    """
+    weights, hidden = _of_rank(3, call, 2, "R"), call.known_whole("hidden_size")
+    width: Dim = weights[1] if hidden is None else hidden
+    sizes = {letter: times(width, count) for letter, count in (("g", 4), ("c", 8), ("p", 3))}
+    known = {} if width == UNKNOWN_DIM else {"h": width, **sizes}
+    of = 2 if call.text("direction") == "bidirectional" else 1
+    states = f"?{of}c ?b ?{of}bh ?{of}bh ?{of}p"
+    operands = f"sbi {of}ig {of}hg {states} {of}~ {of}~ {of}~ {of}~"
+    return fitted(call, Lettered(operands, f"s{of}bh {of}bh {of}bh", known))
+
+
 def _of_rank(rank: int, call: Call, at: int, name: str) -> Shape:
     shape = call.shape(at)
     if shape is None:
@@ -281,6 +296,7 @@ ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
     "onnx.ReverseSequence": reversing,
     "onnx.SpaceToDepth": space_to_depth,
     "onnx.Transpose": transposing,
+    "com.microsoft.DynamicQuantizeLSTM": quantized_recurrent,
     "com.microsoft.DynamicQuantizeMatMul": product_of_matrices,
     "com.microsoft.FusedConv": fused_convolving,
     "com.microsoft.MatMulIntegerToFloat": product_of_matrices,

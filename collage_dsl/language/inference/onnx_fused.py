@@ -39,6 +39,9 @@ LETTERED: Mapping[str, Lettered] = {
     "com.microsoft.Inverse": Lettered("*nn", "*nn"),
     "com.microsoft.MoE": Lettered("*h te eab ?ec efg ?eh ?eij ?ek", "*h"),
     "com.microsoft.QAttention": Lettered("bsi iw w . . ?. ?. ?. ?2bnpd", ". ."),
+    "com.microsoft.QEmbedLayerNormalization": Lettered(
+        "bs ?bs vh ph ?th h h ?bs . . ?. . . . . ?. . .", "bsh b"
+    ),
     "com.microsoft.QLinearLeakyRelu": Lettered("* . ?. . ?.", "*"),
     "com.microsoft.QLinearSigmoid": Lettered("* . ?. . ?.", "*"),
     "com.microsoft.QLinearSoftmax": Lettered("* . ?. . .", "*"),

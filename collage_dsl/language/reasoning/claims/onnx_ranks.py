@@ -35,7 +35,7 @@ RANKS_OF_ONNX: Mapping[str, int] = {
 }
 """Operators whose result always has the same rank."""
 
-_RECURRENT = ("onnx.GRU", "onnx.LSTM", "onnx.RNN")
+_RECURRENT = ("onnx.GRU", "onnx.LSTM", "onnx.RNN", "com.microsoft.DynamicQuantizeLSTM")
 
 TAKES_IN_ONNX: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     **dict.fromkeys(("onnx.MatMul", "onnx.MatMulInteger"), ((1, inf),) * 2),
@@ -53,7 +53,7 @@ TAKES_IN_ONNX: Mapping[str, tuple[tuple[Number, Number], ...]] = {
 RANKS_OF_RESULTS: Mapping[str, tuple[int | None, ...]] = {
     **dict.fromkeys(_RECURRENT, (4, 3)),
     "onnx.DynamicQuantizeLinear": (None, 0, 0),
-    "onnx.LSTM": (4, 3, 3),
+    **dict.fromkeys(("onnx.LSTM", "com.microsoft.DynamicQuantizeLSTM"), (4, 3, 3)),
     "onnx.Unique": (None, 1, 1, 1),
 }
 """The ranks of operators with several results; None where it is not always the same."""
