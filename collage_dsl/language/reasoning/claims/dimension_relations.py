@@ -14,7 +14,7 @@ from collage_dsl.language.reasoning.claims.relations import (
     table,
 )
 from collage_dsl.language.reasoning.claims.required_calls import Called
-from collage_dsl.language.reasoning.values.alternatives import is_one_of
+from collage_dsl.language.reasoning.values.alternatives import is_one_of, may_be_one
 from collage_dsl.language.reasoning.values.assuming import equate
 from collage_dsl.language.reasoning.values.domain import between, divided_by, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
@@ -156,7 +156,7 @@ def _broadcast_at(called: Called, facts: Facts, axes: Iterable[int]) -> None:
     for axis in axes:
         given = [DimAt(name, axis) for name, (least, _) in ranks if least >= -axis]
         absent = [name for name, (_, most) in ranks if most < -axis]
-        large = [dim for dim in given if 1 not in facts.of(dim)]
+        large = [dim for dim in given if not may_be_one(facts, dim)]
         for one, other in combinations(large, 2):
             facts.equal(one, other)
         if large:
@@ -178,7 +178,7 @@ def broadcast_to(called: Called, facts: Facts) -> None:
     """A dimension of the operand is that of the result, or 1."""
     data, result = called.operands[0], called.result
     for axis in range(-_axes_of(facts, data), 0):
-        if 1 not in facts.of(DimAt(data, axis)):
+        if not may_be_one(facts, DimAt(data, axis)):
             facts.equal(DimAt(data, axis), DimAt(result, axis))
         elif (only := facts.of(DimAt(result, axis)).only()) is not None:
             facts.narrow(DimAt(data, axis), one_of((1, only)))
@@ -311,7 +311,7 @@ def _biased(called: Called, facts: Facts) -> None:
     query, key, _, bias = called.operands
     facts.equal(DimAt(bias, 3), DimAt(key, 1))
     for axis, of in enumerate((0, 2, 1)):
-        if 1 not in facts.of(DimAt(bias, axis)):
+        if not may_be_one(facts, DimAt(bias, axis)):
             facts.equal(DimAt(bias, axis), DimAt(query, of))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from collage_dsl.language.reasoning.values.differences import Difference
+from collage_dsl.language.reasoning.values.differences import ZERO, Difference
 from collage_dsl.language.reasoning.values.domain import Values, hull
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.language.reasoning.values.terms import Term
@@ -32,6 +32,14 @@ def is_one_of(facts: Facts, term: Count, others: Sequence[Count]) -> None:
 def may_be_equal(facts: Facts, term: Count, other: Count) -> bool:
     one, two = facts.first(term), facts.first(other)
     return _may_be(facts, one, facts.of_first(one), two, facts.of_first(two))
+
+
+def may_be_one(facts: Facts, dim: DimAt) -> bool:
+    """Whether a dimension may be 1, also by what it is compared with."""
+    first = facts.first(dim)
+    if 1 not in facts.of_first(first) or first not in facts.differences:
+        return 1 in facts.of_first(first)
+    return facts.differences.may_add(Difference(first, "==", ZERO, 1))
 
 
 def _may_be(facts: Facts, one: Term, values: Values, other: Term, others: Values) -> bool:
