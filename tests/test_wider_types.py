@@ -132,3 +132,23 @@ def test_functions_of_bfloat16() -> None:
         np.testing.assert_array_equal(sign.astype(np.float32), np.sign(wide))
         np.testing.assert_allclose(power.astype(np.float32), np.abs(wide) ** 1.5, rtol=1e-2)
         np.testing.assert_allclose(remainder.astype(np.float32), np.abs(wide) % 2, atol=1e-2)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("bfloat16", 2e-2)])
+@pytest.mark.parametrize("axes", [[-1], [1, 2], [0]])
+def test_a_normalization_of_layers(dtype: str, tolerance: float, axes: list[int]) -> None:
+    x = GENERATOR.normal(3, 2, (4, 3, 8)).astype(dtype)
+    shape = [x.shape[axis] for axis in axes]
+    scale, shift = (GENERATOR.normal(0, 1, shape).astype(dtype) for _ in range(2))
+
+    (found,) = run(
+        lambda x, scale, shift: op.nn.layer_norm(x, scale, shift, axes, 2.0**-10), x, scale, shift
+    )
+
+    wide = x.astype(np.float64)
+    over = tuple(axes)
+    deviation = np.sqrt(wide.var(over, keepdims=True) + 2.0**-10)
+    broadcast = [n if axis in axes or axis - 3 in axes else 1 for axis, n in enumerate(x.shape)]
+    factor, summand = (each.astype(np.float64).reshape(broadcast) for each in (scale, shift))
+    wanted = (wide - wide.mean(over, keepdims=True)) / deviation * factor + summand
+    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=tolerance, atol=tolerance)

@@ -239,13 +239,6 @@ def of_floats(site: Site) -> Value | None:
     return None
 
 
-def layer_norm(site: Site) -> Value | None:
-    """TVM's operator, which has kernels for two types only."""
-    if (dtype := str(site.expr(0).ty.dtype.dtype)) not in ("float32", "float16"):
-        raise CannotConvertError(f"TVM has no kernel of nn.layer_norm for {dtype}")
-    return None
-
-
 def group_norm(site: Site) -> Value | None:
     """One operator, with scale and shift by channel; TVM's converter has three from set 21 on."""
     x = site.expr(0)
@@ -361,7 +354,6 @@ CANONICAL: Mapping[str, Converter] = {
     "IsNaN": is_nan,
     "GroupNormalization": group_norm,
     "LRN": local_response_norm,
-    "LayerNormalization": layer_norm,
     "LpPool": lp_pool,
     "LogSoftmax": partial(softmax, relax.op.nn.log_softmax),
     "MatMul": matmul,

@@ -237,6 +237,26 @@ def _rms_norm(builder: Any, call: Any) -> Any:
     return builder.call_te(whole, x, weight, primfunc_name_hint="rms_norm")
 
 
+def _layer_norm(builder: Any, call: Any) -> Any:
+    """TVM's function takes neither float64 nor bfloat16, which is computed in float32."""
+    if str(call.args[0].ty.dtype.dtype) != "float64":
+        return usual(builder, call)
+    attrs, rank = call.attrs, call.args[0].ty.ndim
+    axes = [int(axis) % rank for axis in attrs.axes]
+
+    def normalized(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+        count = tirx.Cast(x.dtype, math.prod(x.shape[axis] for axis in axes))
+        centered = topi.subtract(x, topi.divide(topi.sum(x, axes, True), count))
+        variance = topi.divide(topi.sum(topi.multiply(centered, centered), axes, True), count)
+        result = topi.multiply(centered, topi.rsqrt(topi.add(variance, attrs.epsilon)))
+        shape = [x.shape[axis] if axis in axes else 1 for axis in range(rank)]
+        if attrs.scale:
+            result = topi.multiply(result, topi.reshape(scale, shape))
+        return topi.add(result, topi.reshape(shift, shape)) if attrs.center else result
+
+    return builder.call_te(normalized, *call.args, primfunc_name_hint="layer_norm")
+
+
 def _adaptive_avg_pool1d(builder: Any, call: Any) -> Any:
     """Without a size, the result has that of the operand. TVM gives TOPI no array of sizes then."""
     attrs = call.attrs
@@ -329,6 +349,7 @@ _OURS: Mapping[str, Legalizer] = {
     "relax.minimum": _of_truth_values(topi.logical_and, usual),
     "relax.multiply": _of_truth_values(topi.logical_and, _keeping_zeros(tirx.Mul, usual)),
     "relax.nn.adaptive_avg_pool1d": _adaptive_avg_pool1d,
+    "relax.nn.layer_norm": _layer_norm,
     "relax.nn.pixel_shuffle": _pixel_shuffle,
     "relax.nn.prelu": _prelu,
     "relax.nn.rms_norm": _rms_norm,
