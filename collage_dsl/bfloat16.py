@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, count
+from operator import attrgetter
 from typing import TypeAlias
 
 import onnx
@@ -131,12 +132,15 @@ def _widen(attribute: onnx.AttributeProto) -> None:
         attribute.t.CopyFrom(numpy_helper.from_array(wide, attribute.t.name))
 
 
-# ---- Results of onnxruntime's own operators, which ONNX does not know ----
+# ---- Results whose types ONNX does not infer, as of onnxruntime's own operators ----
 
 
 def _results_by_schema(node: onnx.NodeProto, types: _Types) -> Iterator[tuple[str, TypeProto]]:
-    """The types of results whose type is that of an operand, of operators that ONNX lacks."""
-    if not node.domain or not (signature := _signatures().get((node.domain, node.op_type))):
+    """The types of results whose type is that of an operand, where they are not known yet."""
+    if all(name in types for name in node.output if name):
+        return
+    signature = _signatures().get((node.domain, node.op_type))
+    if signature is None:
         return
     operands, results = signature
     known = {
@@ -146,8 +150,11 @@ def _results_by_schema(node: onnx.NodeProto, types: _Types) -> Iterator[tuple[st
     }
     for letter, name in zip(_letters(results, len(node.output)), node.output, strict=True):
         if name and name not in types and letter in known:
-            elem = known[letter].tensor_type.elem_type
-            yield name, helper.make_tensor_type_proto(elem, None)
+            type_ = TypeProto()
+            type_.CopyFrom(known[letter])
+            if type_.HasField("tensor_type"):
+                type_.tensor_type.ClearField("shape")
+            yield name, type_
 
 
 def _letters(formal: tuple[str, ...], count: int) -> list[str]:
@@ -157,12 +164,15 @@ def _letters(formal: tuple[str, ...], count: int) -> list[str]:
 
 @cache
 def _signatures() -> Mapping[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The type constraints of operands and results, by domain and name of the operator."""
+    """
+    The type constraints of operands and results in the newest version, by domain and name of the
+    operator.
+    """
+    schemas = onnxruntime_pybind11_state.get_all_operator_schema()
     return {
         (each.domain, each.name): (
             tuple(value.typeStr for value in each.inputs),
             tuple(value.typeStr for value in each.outputs),
         )
-        for each in onnxruntime_pybind11_state.get_all_operator_schema()
-        if each.domain
+        for each in sorted(schemas, key=attrgetter("since_version"))
     }

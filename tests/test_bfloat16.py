@@ -13,7 +13,7 @@ from collage_dsl.bfloat16 import without_bfloat16
 from collage_dsl.graph.arrays import Array
 
 BF16 = ml_dtypes.bfloat16
-HEADER = '<ir_version: 9, opset_import: ["": 20, "com.microsoft": 1, "own": 1]> g '
+HEADER = '<ir_version: 9, opset_import: ["": 21, "com.microsoft": 1, "own": 1]> g '
 
 DENSE = "(bfloat16[4,16] x) => (bfloat16[4,8] y) { p = MatMul(x, w) s = Add(p, b) y = Relu(s) }"
 NORMALIZED = (
@@ -44,6 +44,9 @@ CALLED = (
 )
 
 
+CHOSEN = np.arange(8) % 3 == 0
+
+
 def weights() -> dict[str, Array]:
     generator = np.random.default_rng(0)
     return {
@@ -53,6 +56,10 @@ def weights() -> dict[str, Array]:
         "scale": np.array(0.05, BF16),
         "zero": np.array(3, np.int8),
         "nothing": np.zeros(1, BF16),
+        "g": np.ones(4, BF16),
+        "sizes": np.array([3, 2, 8]),
+        "pads": np.array([0, 1, 0, 3]),
+        "chosen": CHOSEN,
     }
 
 
@@ -173,3 +180,53 @@ def test_a_node_in_a_graph_reads_a_value_from_outside() -> None:
     branch = rewritten.graph.node[0].attribute[0].g
     assert [node.op_type for node in branch.node] == ["Cast", "Exp", "Cast"]
     assert branch.output[0].type.tensor_type.elem_type == TensorProto.BFLOAT16
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{ y = Expand(x, sizes) }", lambda x: np.broadcast_to(x, (3, 2, 8))),
+        ("{ r = Relu(x) y = Expand(r, sizes) }", lambda x: np.broadcast_to(x.clip(0), (3, 2, 8))),
+        (
+            "{ y = Pad(x, pads, scale) }",
+            lambda x: np.pad(x, ((0, 0), (1, 3)), constant_values=0.05),
+        ),
+        ("{ y = Where(chosen, x, scale) }", lambda x: np.where(CHOSEN, x, 0.05)),
+    ],
+)
+def test_numbers_that_are_moved(text: str, expected: Callable[[Array], Array]) -> None:
+    x = random(2, 1 if "Expand" in text else 8)
+    width = x.shape[1]
+    model = model_of(f"(bfloat16[2,{width}] x) => (y) {text}")
+
+    found = run(model, {"x": x}, "native")["y"]
+
+    np.testing.assert_array_equal(found, expected(float32(x)).astype(BF16))
+
+
+@pytest.mark.parametrize("target", ["native", "onnxruntime"])
+def test_a_result_whose_type_is_not_declared(target: str) -> None:
+    x = random(2, 4, 3)
+    model = model_of(
+        "(bfloat16[2,4,3] x) => (y) { y = GroupNormalization <num_groups=2> (x, g, g) }"
+    )
+
+    found = run(model, {"x": x}, target)["y"]
+
+    grouped = float32(x).reshape(2, 2, 6)
+    centered = grouped - grouped.mean(axis=2, keepdims=True)
+    wanted = centered / np.sqrt((centered**2).mean(axis=2, keepdims=True) + 1e-5) + 1
+    assert found.dtype == BF16
+    np.testing.assert_allclose(float32(found), wanted.reshape(2, 4, 3), rtol=2**-6, atol=2**-6)
+
+
+def test_inputs_that_onnxruntime_refuses_are_left_out_of_the_comparison() -> None:
+    model = model_of(
+        "(bfloat16[2,4,3,8] x, bfloat16[50,4] c, bfloat16[50,4] s, int64[2,3] p) => (y) "
+        "{ y = RotaryEmbedding(x, c, s, p) }"
+    )
+    model.opset_import[0].version = 23
+
+    compiled = collage.compile(model, ["onnxruntime"], cost=lambda _: 1e-6, race_seconds=0.01)
+
+    assert "large" not in compiled.report.verification.draws

@@ -27,6 +27,7 @@ from collage_dsl.realization.kernel import BACKEND, TARGET, VARIANT
 from collage_dsl.realization.link import called_functions, is_linked
 from collage_dsl.realization.place import unique
 from collage_dsl.realization.prepared import with_prepared
+from collage_dsl.realization.uniform_stores import without_uniform_stores
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Mark:
         made = self._scheduled(plain)
         kind = str(self.target.kind.name)
         whole = with_defined_casts(with_checks(made.function, checks), kind)
-        return replace(made, function=whole)
+        return replace(made, function=without_uniform_stores(whole))
 
     def plain(self, function: Any) -> tuple[Any, Any]:
         """What is scheduled of a function, and the statement that checks its indices, if any."""

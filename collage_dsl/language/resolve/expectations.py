@@ -27,7 +27,7 @@ from collage_dsl.language.resolve.questions import (
     TargetOf,
     WhyNot,
 )
-from collage_dsl.rules import FusionSpec, Limits, Pattern
+from collage_dsl.rules import FusionSpec, Pattern
 from collage_dsl.rules.matcher import Attempt
 
 _MOST_NOTES = 3
@@ -286,10 +286,8 @@ def _instead(question: Question, asked: Asked) -> str:
         case Kernels(str() as target):
             return _costs_of(target)
         case Proposes(spec, names) if not any(_is_outside(name, graph) for name in names):
-            if graph is not None and spec.limits == Limits() and _refused(spec, names, graph):
-                return (
-                    "name a target whose limits allow it; a pattern or rule has the default limits"
-                )
+            if graph is not None and _refused(spec, names, graph):
+                return "name a target whose `limits` allow it; without `limits`, the defaults hold"
             return "name the calls of one candidate"
         case Proposes(_, names):
             inside = sorted(name for name in names if not _is_outside(name, graph))
