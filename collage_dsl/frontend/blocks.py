@@ -54,6 +54,8 @@ class _BindingsReader(Reader):
         del self.nodes[before:]
         while self.index and next(reversed(self.index.values())) >= before:
             self.index.popitem()
+        while self.inside and next(reversed(self.inside.values())) >= before:
+            self.inside.popitem()
         while self.origins and next(reversed(self.origins)) >= before:
             self.origins.popitem()
 

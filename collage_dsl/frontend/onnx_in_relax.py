@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tvm import relax
 
 from collage_dsl.frontend.errors import UnsupportedRelax
-from collage_dsl.frontend.onnx_kept import Kept, kept_node
+from collage_dsl.frontend.onnx_kept import Inside, Kept, kept_node, with_operands_inside
 from collage_dsl.graph.onnx_node import ONNX_CALL, OnnxNode
 from collage_dsl.graph.operators import CALL_PURE_PACKED
 
@@ -22,16 +22,20 @@ def is_onnx(call: Any) -> bool:
     return str(call.args[0].global_symbol) == ONNX_CALL
 
 
-def onnx_node(name: str, call: Any) -> tuple[OnnxNode, Kept]:
-    """The ONNX node of a call. Raises `UnsupportedRelax` where it has no such node."""
+def onnx_node(name: str, call: Any) -> tuple[OnnxNode, Kept, tuple[Inside, ...]]:
+    """
+    The ONNX node of a call, and the constants inside. Raises `UnsupportedRelax` where it has no
+    such node.
+    """
     try:
-        value = OnnxNode.from_text(str(call.args[1].value))
+        text = OnnxNode.from_text(str(call.args[1].value))
+        value, inside = with_operands_inside(text)
         kept = kept_node(value)
-    except (AttributeError, IndexError, ValueError, DecodeError) as error:
+    except (AttributeError, LookupError, ValueError, DecodeError) as error:
         raise UnsupportedRelax(f"`{name}` has no ONNX node: {error}") from error
     if len(kept.operands) != len(call.args) - 2:
         raise UnsupportedRelax(f"`{name}` does not give what its ONNX node takes")
-    return value, kept
+    return value, kept, inside
 
 
 def onnx_call(node: OnnxNode, operands: Sequence[Any], type_: Any) -> Any:

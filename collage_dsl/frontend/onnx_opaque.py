@@ -90,7 +90,10 @@ def _model_of(
     inside: Mapping[str, Array],
     type_of: Callable[[str], TypeProto],
 ) -> onnx.ModelProto:
-    """The model. All of its names are made here, so that equal nodes have equal models."""
+    """
+    The model. All of its names are made here, so that equal nodes have equal models; but constants
+    inside keep theirs as comments, by which a graph has them.
+    """
     names = {name: _operand(place) for place, name in enumerate(operands)}
     names |= {name: f"constant{place}" for place, name in enumerate(inside)}
     made = {name: f"result{place}" for place, name in enumerate(results)}
@@ -114,7 +117,7 @@ def _model_of(
         "node",
         [_declared(_operand(place), type_of(name)) for place, name in enumerate(operands)],
         [onnx.ValueInfoProto(name=name) for name in made.values()],
-        [_tensor(array, names[name]) for name, array in inside.items()],
+        [_named(_tensor(array, names[name]), name) for name, array in inside.items()],
     )
     domains = {each.domain for each in nodes_within([kept])} | {"", "ai.onnx"}
     known = {domain: version for domain, version in header.opsets.items() if domain in domains}
@@ -142,6 +145,11 @@ def _declared(name: str, type_: TypeProto) -> onnx.ValueInfoProto:
 
 def _tensor(array: Array, name: str) -> onnx.TensorProto:
     return numpy_helper.from_array(array, name)
+
+
+def _named(tensor: onnx.TensorProto, name: str) -> onnx.TensorProto:
+    tensor.doc_string = name
+    return tensor
 
 
 # ---- Types ----

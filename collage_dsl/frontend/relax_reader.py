@@ -15,8 +15,9 @@ from collage_dsl.frontend.devices import device_of
 from collage_dsl.frontend.dims import dim_of
 from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.frontend.onnx_in_relax import is_onnx, onnx_node
+from collage_dsl.frontend.onnx_kept import Inside
 from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, type_of
-from collage_dsl.graph import Form, Graph, Kind, Node, OpaqueType, TupleType, Type
+from collage_dsl.graph import Form, Graph, Kind, Node, OpaqueType, TensorType, TupleType, Type
 from collage_dsl.graph.operators import (
     CALL_DPS_PACKED,
     CALL_PURE_PACKED,
@@ -55,6 +56,8 @@ class Reader:
         self.taken: set[str] = set()
         self.nodes: list[Node] = []
         self.index: dict[int, int] = {}
+        self.inside: dict[tuple[str, int], int] = {}
+        """The constants that ONNX nodes have inside, by their names and arrays."""
         self.origins: dict[int, Any] = {}
         self.symbols: set[int] = set()
         self.composites: dict[int, Any] = {}
@@ -239,11 +242,15 @@ class Reader:
 
     def add_onnx(self, name: str, call: Any) -> int:
         """The call of an ONNX node. Values that are no tensors get the types that it says."""
-        value, kept = onnx_node(name, call)
-        inputs = self.operands(call.args[2:], name)
-        for index, text in zip(inputs, kept.operands, strict=True):
+        value, kept, inside = onnx_node(name, call)
+        given = self.operands(call.args[2:], name)
+        for index, text in zip(given, kept.operands, strict=True):
             if text and self.nodes[index].form is Form.INPUT:
                 self.nodes[index] = replace(self.nodes[index], type=OpaqueType(text))
+        known = {p: self.constant_inside(each, name) for each in inside for p in each.places}
+        rest = iter(given)
+        count = len(given) + len(known)
+        inputs = tuple(known[p] if p in known else next(rest) for p in range(count))
         type_ = self.result_type(name, call)
         if isinstance(type_, TupleType):
             type_ = TupleType(tuple(map(_named, type_.fields, kept.results)))
@@ -334,6 +341,15 @@ class Reader:
         node = Node(name, Form.CONSTANT, type_of(value.ty), value=array_of(value.value))
         self.index[hash(value)] = self.add(node, value)
         return self.index[hash(value)]
+
+    def constant_inside(self, inside: Inside, user: str) -> int:
+        """A constant that an ONNX node has in its model. It is no expression of Relax."""
+        key, array = (inside.name, id(inside.array)), inside.array
+        if key not in self.inside:
+            name = self.unique(inside.name or f"{user}.const{inside.places[0]}")
+            type_ = TensorType(array.dtype.name, array.shape)
+            self.inside[key] = self.add(Node(name, Form.CONSTANT, type_, value=array))
+        return self.inside[key]
 
 
 _CALL_TIR = tvm.ir.Op.get("relax." + CALL_TIR)

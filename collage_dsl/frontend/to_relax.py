@@ -13,7 +13,7 @@ from collage_dsl.frontend.dims import Symbols, expr_of
 from collage_dsl.frontend.onnx_in_relax import onnx_call
 from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, relax_type
 from collage_dsl.graph import Form, Graph, Node, OpSet, Type, members
-from collage_dsl.graph.onnx_node import OnnxNode
+from collage_dsl.graph.onnx_node import OnnxNode, constants_inside, passed
 from collage_dsl.graph.operators import CALL_DPS_PACKED, CALL_TIR, PACKED_CALLS
 
 _WINDOWED = ("conv", "avg_pool", "max_pool", "adaptive_avg_pool")
@@ -69,7 +69,8 @@ class _Writer:
         for index in members(graph.parameters):
             node = graph.nodes[index]
             self.leaf(index, relax.Var(node.name, relax_type(node.type, self.symbols)))
-        for index in members(graph.constants | graph.literals):
+        inside = constants_inside(graph, members(graph.calls))
+        for index in members((graph.constants | graph.literals) & ~inside):
             self.leaf(index, self.constant(graph.nodes[index]))
         with builder.function(graph.name, [self.values[i] for i in members(graph.parameters)]):
             for block in _blocks(graph):
@@ -111,7 +112,7 @@ class _Writer:
         self.bound.append(index)
 
     def expression(self, node: Node) -> Any:
-        operands = [self.values[operand] for operand in node.inputs]
+        operands = [self.values[operand] for operand in passed(node)]
         match node.form:
             case Form.CALL if node.op == CALL_TIR:
                 raise ValueError(f"`{node.name}` calls a function that is not in this module")

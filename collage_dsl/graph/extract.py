@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from collage_dsl.graph.graph import Graph, Node
+from collage_dsl.graph.onnx_node import OnnxNode, constants_inside, passed
 from collage_dsl.graph.opset import OpSet, members, opset
 from collage_dsl.graph.sizes import names_in
 from collage_dsl.graph.types import Dim, Form, OpaqueType, TensorType, tensors
@@ -35,6 +36,7 @@ def extract(graph: Graph, inside: OpSet, constants: OpSet = 0, *, name: str = "m
     The nodes `inside` with the `constants` bound. Every other input becomes a parameter.
 
     Literals are copied into the graph, and so are tuples from outside: a kernel takes only tensors.
+    Constants that an ONNX node has in its model are no operands of it there.
     A parameter of `graph` that nothing inside takes becomes one too where it is the only one with a
     dimension that occurs inside.
     """
@@ -49,8 +51,9 @@ def extract(graph: Graph, inside: OpSet, constants: OpSet = 0, *, name: str = "m
         node = graph.nodes[index]
         position[index] = len(nodes)
         if inside >> index & 1 or _comes_along(node, constants >> index & 1):
-            inputs = tuple(position[operand] for operand in node.inputs)
-            nodes.append(replace(node, inputs=inputs, block=0))
+            inputs = tuple(position[operand] for operand in passed(node))
+            value = OnnxNode(node.value.model) if isinstance(node.value, OnnxNode) else node.value
+            nodes.append(replace(node, inputs=inputs, value=value, block=0))
         else:
             nodes.append(Node(node.name, Form.INPUT, node.type))
             arguments.append(index)
@@ -106,7 +109,7 @@ def _with_operands(graph: Graph, inside: OpSet, constants: OpSet) -> OpSet:
             if inside >> index & 1 or _comes_along(graph.nodes[index], constants >> index & 1):
                 flows_in |= graph.inputs_of[index]
         pending = flows_in & ~wanted
-    return wanted
+    return wanted & ~constants_inside(graph, members(inside))
 
 
 def _with_dimensions(graph: Graph, wanted: OpSet, inside: OpSet) -> OpSet:

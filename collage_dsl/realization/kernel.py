@@ -24,6 +24,7 @@ from collage_dsl.graph import (
     members,
     union_of,
 )
+from collage_dsl.graph.onnx_node import constants_inside
 from collage_dsl.graph.tuning import RECORD
 from collage_dsl.graph.variants import DIRECT
 from collage_dsl.realization.outline import Outlined, outline
@@ -70,8 +71,8 @@ def bound_constants(candidate: CandidateKernel, backend: Backend) -> OpSet:
     """The constants that go into the function of a kernel."""
     if backend.binds_constants:
         return constants_of(candidate.graph, candidate.sub_graph.inside)
-    inside = candidate.sub_graph.inside
-    return _constants_in(kept_composites(candidate, backend)) | _scalars(candidate.graph, inside)
+    graph, inside = candidate.graph, candidate.sub_graph.inside
+    return _constants_in(graph, kept_composites(candidate, backend)) | _scalars(graph, inside)
 
 
 _WITH_SCALARS = frozenset(
@@ -146,16 +147,20 @@ def makers(candidate: CandidateKernel, backend_of: BackendOf) -> tuple[Backend, 
 
 
 def constants_of(graph: Graph, inside: OpSet) -> OpSet:
-    """The constants that flow into the nodes `inside`, directly or in tuples."""
+    """
+    The constants that flow into the nodes `inside`, directly or in tuples, except those that ONNX
+    nodes have in their models.
+    """
     flows_in = graph.input(inside)
     in_tuples = union_of(graph.inputs_of[i] for i in members(flows_in & graph.tuples))
-    return (flows_in | in_tuples) & graph.constants
+    return (flows_in | in_tuples) & graph.constants & ~constants_inside(graph, members(inside))
 
 
-def _constants_in(composites: tuple[Composite, ...]) -> OpSet:
+def _constants_in(graph: Graph, composites: tuple[Composite, ...]) -> OpSet:
     found = 0
     for composite in composites:
-        found |= composite.constants | _constants_in(composite.parts)
+        own = composite.constants & ~constants_inside(graph, members(composite.inside))
+        found |= own | _constants_in(graph, composite.parts)
     return found
 
 

@@ -12,6 +12,7 @@ from collage_dsl.frontend.dataflow import Dataflow, is_value
 from collage_dsl.frontend.onnx_in_relax import is_onnx
 from collage_dsl.frontend.to_relax import check_value
 from collage_dsl.graph import Composite, Form, OpSet, extract, members, opset, places
+from collage_dsl.graph.onnx_node import passed
 from collage_dsl.realization.order import in_order
 
 
@@ -196,7 +197,7 @@ def rebuilt(flow: Dataflow, index: int, values: Mapping[int, Any]) -> Any:
     node, origin = flow.graph.nodes[index], flow.origins[index]
     match node.form:
         case Form.CALL:
-            return _call(origin, [value_of(flow, operand, values) for operand in node.inputs])
+            return _call(origin, [value_of(flow, operand, values) for operand in passed(node)])
         case Form.TUPLE:
             return relax.Tuple([value_of(flow, operand, values) for operand in node.inputs])
         case Form.PROJECTION:

@@ -95,10 +95,7 @@ def _other_count(node: Node, wanted: int) -> str:
     given = len(node.inputs)
     said = f"has {given} operand{'' if given == 1 else 's'}, not {wanted}"
     if isinstance(node.value, OnnxNode) and given < wanted:
-        return (
-            f"{said}: what an ONNX node leaves out is no operand, nor is a constant that TVM "
-            "cannot hold, such as one of int4 or float8"
-        )
+        return f"{said}: what an ONNX node leaves out is no operand, nor are constants of texts"
     return said
 
 

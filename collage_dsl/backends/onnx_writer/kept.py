@@ -54,6 +54,7 @@ class KeptNode:
         for tensor in graph.initializer:
             copy = TensorProto()
             copy.CopyFrom(tensor)
+            copy.ClearField("doc_string")
             copy.name = name(tensor.name)
             initializers.append(copy)
         result = onnx.NodeProto()

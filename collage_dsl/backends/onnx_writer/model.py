@@ -30,6 +30,7 @@ from collage_dsl.backends.onnx_writer.kept import (
 from collage_dsl.backends.onnx_writer.table import OPERATORS
 from collage_dsl.graph import Dim, Form, Graph, Node, OpSet, TensorType, TupleType, Type
 from collage_dsl.graph.arrays import Array
+from collage_dsl.graph.onnx_node import constants_inside, passed
 from collage_dsl.graph.sizes import UNKNOWN, computed
 
 IR_VERSION = 10
@@ -96,12 +97,15 @@ class _Writer:
     """Of the products and convolutions that are written as those of bytes."""
     unread: OpSet = 0
     """The nodes that these would take; nothing else does."""
+    inside: OpSet = 0
+    """The constants that nodes have in their models, which they are written with."""
 
     def model(self) -> onnx.ModelProto:
         self.taken = frozenset(node.name for node in self.graph.nodes)
         self.places = _places(self.graph)
         self.factors = factors_in(self.graph)
         self.unread = unread(self.graph, self.factors)
+        self.inside = constants_inside(self.graph, self.kept)
         inputs = []
         for index, node in enumerate(self.graph.nodes):
             self.values.append(self._value(index, node))
@@ -122,6 +126,8 @@ class _Writer:
         match node.form:
             case Form.INPUT:
                 return node.name
+            case Form.CONSTANT if self.inside >> index & 1:
+                return ""
             case Form.CONSTANT:
                 return self._constant(node)
             case Form.LITERAL:
@@ -140,7 +146,7 @@ class _Writer:
                 return self._call(node)
 
     def _as_it_is(self, node: Node, kept: KeptNode) -> Value:
-        operands = [self._field(i) for i in node.inputs]
+        operands = [self._field(i) for i in passed(node)]
         proto, results = kept.written(operands, lambda: self._fresh(node.name), self.initializers)
         proto.name = self._fresh(node.name)
         self.as_they_are.append(proto.name)
