@@ -15,7 +15,7 @@ from collage_dsl.backends.registry import find_backend
 from collage_dsl.engine.lock import model_hash
 from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.frontend.to_relax import dataflow_of
-from collage_dsl.graph import CandidateKernel, fingerprint
+from collage_dsl.graph import CandidateKernel, Graph, fingerprint
 from collage_dsl.graph.onnx_node import OnnxNode
 from collage_dsl.graph.types import short_dtype
 from collage_dsl.language.loading import patterns
@@ -89,8 +89,8 @@ def test_a_pattern_matches_the_operands_of_the_schema(dtype: str, zero: bool) ->
     graph = collage.from_onnx(model)
     whole = [each for each in collage.propose(graph, spec(dtype)) if len(each.nodes) == 2]
 
-    (kernel,) = whole
-    assert kernel.constants == {"w", "s", *("z" for _ in range(zero))}
+    (product,) = whole
+    assert product.constants == {"w", "s", *("z" for _ in range(zero))}
     weights = graph.nodes[graph.index("w")]
     assert str(weights.type) == f"{short_dtype(dtype)}[32, 16]"
     assert weights.value.dtype == getattr(ml_dtypes, dtype)  # type: ignore[attr-defined]
@@ -179,13 +179,26 @@ def test_a_lock_knows_their_values() -> None:
     assert model_hash(one) == model_hash(same) != model_hash(other)
 
 
-def test_costs_do_not_depend_on_their_names() -> None:
-    def key(model: onnx.ModelProto) -> str:
-        candidates = collage.propose(collage.from_onnx(model), spec())
-        (whole,) = (each for each in candidates if len(each.nodes) == 2)
-        return fingerprint(kernel_view(whole, find_backend("onnxruntime")).graph)
+def kernel(model: onnx.ModelProto) -> Graph:
+    """The graph that a backend gets of the product with its weights."""
+    candidates = collage.propose(collage.from_onnx(model), spec())
+    (whole,) = (each for each in candidates if len(each.nodes) == 2)
+    return kernel_view(whole, find_backend("onnxruntime")).graph
 
-    assert key(made()) == key(made(prefix="layer.")) != key(made(seed=1))
+
+def test_a_backend_sees_them() -> None:
+    (call,) = (node for node in kernel(made()).nodes if node.op == "onnx.DequantizeLinear")
+    operands = [kernel(made()).nodes[index] for index in call.inputs]
+    assert [(each.name, str(each.type)) for each in operands] == [
+        ("w", "i4[32, 16]"),
+        ("s", "f32[16]"),
+        ("z", "i4[16]"),
+    ]
+
+
+def test_costs_do_not_depend_on_their_names() -> None:
+    one, renamed, other = made(), made(prefix="layer."), made(seed=1)
+    assert fingerprint(kernel(one)) == fingerprint(kernel(renamed)) != fingerprint(kernel(other))
 
 
 def test_one_that_only_a_graph_inside_takes_is_no_operand() -> None:

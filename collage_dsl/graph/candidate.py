@@ -7,7 +7,6 @@ from operator import attrgetter
 
 from collage_dsl.graph.graph import Graph
 from collage_dsl.graph.measuring import Measuring
-from collage_dsl.graph.onnx_node import constants_inside
 from collage_dsl.graph.opset import (
     Compact,
     OpSet,
@@ -88,15 +87,11 @@ class Composite:
         return hash((self.label, self._inside))
 
     def moved(self, source: Graph, target: Graph) -> "Composite":
-        """
-        The same composite in `target`, where the nodes have the same names. Constants that `target`
-        does not have, since ONNX nodes have them in their models, are left out.
-        """
-        inside = constants_inside(source, members(self.inside))
+        """The same composite in `target`, where the nodes have the same names."""
         return Composite(
             self.label,
             _moved(self.inside, source, target),
-            _moved(self.constants & ~inside, source, target),
+            _moved(self.constants, source, target),
             tuple(part.moved(source, target) for part in self.parts),
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from collage_dsl.graph.graph import Graph, Node
-from collage_dsl.graph.onnx_node import OnnxNode, constants_inside, passed
+from collage_dsl.graph.onnx_node import constants_inside
 from collage_dsl.graph.opset import OpSet, members, opset
 from collage_dsl.graph.sizes import names_in
 from collage_dsl.graph.types import Dim, Form, OpaqueType, TensorType, tensors
@@ -36,12 +36,13 @@ def extract(graph: Graph, inside: OpSet, constants: OpSet = 0, *, name: str = "m
     The nodes `inside` with the `constants` bound. Every other input becomes a parameter.
 
     Literals are copied into the graph, and so are tuples from outside: a kernel takes only tensors.
-    Constants that an ONNX node has in its model are no operands of it there.
+    Constants that an ONNX node has in its model come along with it.
     A parameter of `graph` that nothing inside takes becomes one too where it is the only one with a
     dimension that occurs inside.
     """
     results = tensor_results(graph, inside)
     inside |= opset(results)
+    constants |= constants_inside(graph, members(inside))
     wanted = _with_operands(graph, inside, constants)
     wanted |= _with_dimensions(graph, wanted, inside)
     position: dict[int, int] = {}
@@ -51,9 +52,8 @@ def extract(graph: Graph, inside: OpSet, constants: OpSet = 0, *, name: str = "m
         node = graph.nodes[index]
         position[index] = len(nodes)
         if inside >> index & 1 or _comes_along(node, constants >> index & 1):
-            inputs = tuple(position[operand] for operand in passed(node))
-            value = OnnxNode(node.value.model) if isinstance(node.value, OnnxNode) else node.value
-            nodes.append(replace(node, inputs=inputs, value=value, block=0))
+            inputs = tuple(position[operand] for operand in node.inputs)
+            nodes.append(replace(node, inputs=inputs, block=0))
         else:
             nodes.append(Node(node.name, Form.INPUT, node.type))
             arguments.append(index)
@@ -109,7 +109,7 @@ def _with_operands(graph: Graph, inside: OpSet, constants: OpSet) -> OpSet:
             if inside >> index & 1 or _comes_along(graph.nodes[index], constants >> index & 1):
                 flows_in |= graph.inputs_of[index]
         pending = flows_in & ~wanted
-    return wanted & ~constants_inside(graph, members(inside))
+    return wanted
 
 
 def _with_dimensions(graph: Graph, wanted: OpSet, inside: OpSet) -> OpSet:
@@ -153,21 +153,24 @@ def fingerprint(kernel: Graph) -> str:
     A hash of what `kernel` computes: structure, operators, attributes, shapes and dtypes.
 
     It does not depend on the names of nodes or the values of weights. It does depend on constants
-    that `steers` selects, and on the printed text of a PrimFunc.
+    that `steers` selects, on the printed text of a PrimFunc, and on the models of ONNX nodes, with
+    the constants in these.
     """
-    rows = [_row(node) for node in kernel.nodes]
+    inside = constants_inside(kernel, members(kernel.calls))
+    values = [None if inside >> i & 1 else _steering(node) for i, node in enumerate(kernel.nodes)]
+    rows = list(map(_row, kernel.nodes, values))
     text = json.dumps([rows, kernel.outputs], separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _row(node: Node) -> list[object]:
+def _row(node: Node, steering: object) -> list[object]:
     return [
         node.form.value,
         node.op,
         node.inputs,
         sorted(node.attrs.items()),
         str(node.type),
-        _steering(node),
+        steering,
     ]
 
 
