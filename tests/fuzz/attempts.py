@@ -179,7 +179,7 @@ def compare_values(seed: int, folder: Path) -> None:
                 continue  # No output is a finite number, nothing is promised, float16 overflows.
             raise
         for kind, inputs in values.draws(made, seed):
-            found = _difference(compiled, inputs, right(inputs), short=short)
+            found = _difference(compiled, inputs, right(inputs), right.unit)
             if found and not (differs and right.meets_no_number(inputs)) and not tiny:
                 raise AssertionError(f"{target}, inputs {kind}: {found}")
 
@@ -188,8 +188,7 @@ def _difference(
     compiled: Compiled,
     inputs: Mapping[str, Array],
     right: Sequence[Mapping[str, Array]],
-    *,
-    short: bool,
+    unit: float,
 ) -> str:
     try:
         outputs = compiled.run(inputs)
@@ -198,7 +197,7 @@ def _difference(
     if not right:
         return "onnxruntime refuses them"
     found = {
-        name: values.differences(array, [each[name] for each in right], short=short)
+        name: values.differences(array, [each[name] for each in right], unit)
         for name, array in outputs.items()
     }
     return next((f"`{name}`: {what}" for name, what in found.items() if what), "")
@@ -213,7 +212,7 @@ class Right:
     def __init__(self, model: onnx.ModelProto) -> None:
         self.model = model
         self.run = runner(model)
-        self.unit = 2.0**-10 if values.is_short(model) else 2.0**-21
+        self.unit = values.unit_of(model)
         self.all = runner(values.with_all_values(model))
 
     def __call__(self, inputs: Mapping[str, Array]) -> list[Mapping[str, Array]]:

@@ -16,7 +16,8 @@ OPSET = 18
 LARGEST = 4096
 """The most elements of a value."""
 
-FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT, TensorProto.FLOAT, TensorProto.FLOAT16)
+SHORT = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT, TensorProto.FLOAT, *SHORT)
 INTEGERS = (TensorProto.INT32, TensorProto.INT64)
 
 

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper
 
-from tests.fuzz.builder import FLOATS, INTEGERS, Array, Builder, Shape, static_type
+from collage_dsl.realization.shaken import is_float
+from tests.fuzz.builder import FLOATS, INTEGERS, SHORT, Array, Builder, Shape, static_type
 from tests.fuzz.operators import OPERATORS
 
 
@@ -115,10 +117,10 @@ DRAWS: Mapping[str, Callable[[np.random.Generator, Shape], Array]] = {
 
 # Results.
 
-_TOLERANCE = {False: 1e-4, True: 8e-3}
+_TOLERANCE = 1e-4
 """
-Allowed differences without and with float16 in a model, relative to the largest finite value of a
-tensor.
+The allowed difference where no value is shorter than float32, relative to the largest finite value
+of a tensor. Elsewhere it is eight units of rounding.
 """
 
 DIFFERENT = (
@@ -156,10 +158,24 @@ def is_tiny(model: ModelProto) -> bool:
 
 
 def is_short(model: ModelProto) -> bool:
-    """Whether a value of the model is float16, as which onnxruntime does not round all of them."""
+    """
+    Whether a value of the model is float16 or bfloat16, as which onnxruntime does not round all of
+    them.
+    """
+    return not _types(model).isdisjoint(SHORT)
+
+
+def unit_of(model: ModelProto) -> float:
+    """How much rounding changes a value at most."""
+    types = _types(model)
+    if TensorProto.BFLOAT16 in types:
+        return 2.0**-7
+    return 2.0**-10 if TensorProto.FLOAT16 in types else 2.0**-21
+
+
+def _types(model: ModelProto) -> set[int]:
     graph = model.graph
-    types = (each.type.tensor_type.elem_type for each in (*graph.value_info, *graph.input))
-    return TensorProto.FLOAT16 in types
+    return {each.type.tensor_type.elem_type for each in (*graph.value_info, *graph.input)}
 
 
 def with_all_values(model: ModelProto) -> ModelProto:
@@ -172,17 +188,16 @@ def with_all_values(model: ModelProto) -> ModelProto:
     return found
 
 
-def differences(actual: Array, right: Sequence[Array], *, short: bool) -> str:
+def differences(actual: Array, right: Sequence[Array], unit: float) -> str:
     """
-    How `actual` differs from all of several results, of which each is right but for rounding;
-    empty if it does not. `right` begins with that of onnxruntime. A model is `short` that has
-    float16 inside.
+    How `actual` differs from all of several results, of which each is right but for rounding, which
+    changes values by `unit`; empty if it does not. `right` begins with that of onnxruntime.
     """
     first = right[0]
     if actual.shape != first.shape or actual.dtype != first.dtype:
         return f"{actual.dtype}{actual.shape} in place of {first.dtype}{first.shape}"
     same = np.zeros(first.shape, bool)
-    if first.dtype.kind != "f":
+    if not is_float(first):
         for each in right:
             same |= actual == each
         return _shown(actual, right, ~same)
@@ -195,8 +210,8 @@ def differences(actual: Array, right: Sequence[Array], *, short: bool) -> str:
         for each in wide[1:]:
             spread = np.fmax(spread, np.where(np.isfinite(each - wide[0]), abs(each - wide[0]), 0))
         for each in wide:
-            allowed = _TOLERANCE[short] * largest + 8 * spread + _LAST_OF_ONE
-            near = abs(taken - each) <= allowed + np.finfo(first.dtype).tiny
+            allowed = max(_TOLERANCE, 8 * unit) * largest + 8 * spread + _LAST_OF_ONE
+            near = abs(taken - each) <= allowed + float(ml_dtypes.finfo(first.dtype).tiny)
             same |= near | (taken == each) | (np.isnan(taken) & np.isnan(each))
     return _shown(actual, right, ~same)
 
