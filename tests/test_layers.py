@@ -36,21 +36,21 @@ MAY_IMPORT: dict[str, set[str]] = {
     "search": {"declared", "graph", "cost", "memory"},
     "onnx_nodes": set(),
     "crashes": {"onnx_nodes"},
-    "bfloat16": {"offline", "onnx_nodes"},
+    "in_float32": {"offline", "onnx_nodes"},
     "exact_products": {"offline", "onnx_nodes"},
     "frontend": {
-        *{"argument_types", "bfloat16", "crashes", "exact_products", "graph", "offline"},
+        *{"argument_types", "in_float32", "crashes", "exact_products", "graph", "offline"},
         *{"onnx_nodes", "reading"},
     },
     "backends": {
-        *{"bfloat16", "caches", "crashes", "declared", "exact_products", "graph", "offline"},
+        *{"in_float32", "caches", "crashes", "declared", "exact_products", "graph", "offline"},
         *{"onnx_nodes", "scratch"},
     },
     "targets": {
         *{"graph", "rules", "language", "backends", "frontend", "resources", "diagnostics"},
     },
     "realization": {
-        *{"argument_types", "backends", "bfloat16", "crashes", "exact_products", "frontend"},
+        *{"argument_types", "backends", "in_float32", "crashes", "exact_products", "frontend"},
         *{"graph", "memory", "offline", "reading", "saved", "scratch"},
     },
     # What is measured is what `realization` makes.
@@ -84,7 +84,7 @@ MAY_USE = {
     "tvm": {"frontend", "backends", "targets", "realization", "measuring"},
     "tvm_ffi": {"frontend", "backends", "targets", "realization", "measuring"},
     "onnx": {
-        *{"bfloat16", "crashes", "frontend", "backends", "language", "realization"},
+        *{"in_float32", "crashes", "frontend", "backends", "language", "realization"},
         *{"exact_products", "onnx_nodes"},
     },
     "onnxruntime": {"offline"},

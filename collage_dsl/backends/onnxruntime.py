@@ -11,10 +11,10 @@ from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.engines import pack
 from collage_dsl.backends.onnx_writer import OPSET, Unsupported, outline, to_onnx
 from collage_dsl.backends.runtime.build import kernel_library, make_module
-from collage_dsl.bfloat16 import without_bfloat16
 from collage_dsl.crashes import may_crash, without_crashes
 from collage_dsl.graph import Form, Graph, Option, tensors
 from collage_dsl.graph.sizes import UNKNOWN, follows
+from collage_dsl.in_float32 import without_bfloat16
 from collage_dsl.offline import onnxruntime, onnxruntime_pybind11_state
 from collage_dsl.onnx_nodes import nodes_within
 

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from onnx import helper
+from onnx import TensorProto, helper
 
-from collage_dsl.bfloat16 import has_bfloat16, without_bfloat16
 from collage_dsl.crashes import without_crashes
 from collage_dsl.exact_products import exact
 from collage_dsl.frontend.errors import FrontendError, RefusedInputsError
@@ -17,6 +16,7 @@ from collage_dsl.frontend.onnx_model import Shapes, load_structure
 from collage_dsl.frontend.onnx_newest import is_too_new, lowered
 from collage_dsl.frontend.onnx_own_outputs import with_own_outputs
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of, upgraded
+from collage_dsl.in_float32 import has_dtype, without_bfloat16, without_float64
 from collage_dsl.offline import onnxruntime
 from collage_dsl.offline import onnxruntime_pybind11_state as refusals
 from collage_dsl.onnx_nodes import nodes_within
@@ -49,7 +49,7 @@ def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None
     is_file = not isinstance(model, onnx.ModelProto)
     loaded = model if isinstance(model, onnx.ModelProto) else load_structure(Path(model))
     structure = loaded
-    if is_read_otherwise(loaded) or (loaded.functions and has_bfloat16(loaded)):
+    if is_read_otherwise(loaded) or (loaded.functions and _has_other_types(loaded)):
         loaded = inlined(loaded)
     if is_too_new(loaded):
         loaded = lowered(loaded)
@@ -60,13 +60,19 @@ def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None
         _reshape(loaded.graph, shapes or {})
     if any(node.op_type in _BY_THREAD for node in nodes_within(loaded.graph.node)):
         options.intra_op_num_threads = 1
-    used = exact(without_crashes(with_own_outputs(without_bfloat16(loaded))))
+    typed = without_float64(without_bfloat16(loaded))
+    used = exact(without_crashes(with_own_outputs(typed)))
     if is_file and used is structure:
         return _session(str(model), options)
     if is_file:
         folder = str(Path(model).absolute().parent)
         options.add_session_config_entry(_WEIGHTS_FOLDER, folder)
     return _session(used.SerializeToString(), options)
+
+
+def _has_other_types(model: onnx.ModelProto) -> bool:
+    """Whether `model` has values that nodes are computed in float32 for."""
+    return any(has_dtype(model, each) for each in (TensorProto.BFLOAT16, TensorProto.DOUBLE))
 
 
 _BY_THREAD = frozenset({"DynamicQuantizeLSTM"})

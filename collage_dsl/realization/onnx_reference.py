@@ -9,11 +9,11 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from collage_dsl.backends.onnx_writer import to_onnx
-from collage_dsl.bfloat16 import without_bfloat16
 from collage_dsl.crashes import without_crashes
 from collage_dsl.exact_products import exact
 from collage_dsl.graph import Graph, tensors
 from collage_dsl.graph.arrays import Array
+from collage_dsl.in_float32 import without_bfloat16, without_float64
 from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.objects import run_session
 from collage_dsl.realization.reference_run import run_reference
@@ -204,7 +204,8 @@ def _session(model: onnx.ModelProto, constants: dict[str, Array]) -> Any:
         model = _with_constants(model, rest)
     kept = {n: onnxruntime.OrtValue.ortvalue_from_numpy(a) for n, a in lent.items()}
     options.add_external_initializers(list(kept), list(kept.values()))
-    used = exact(without_crashes(without_bfloat16(model))).SerializeToString()
+    typed = without_float64(without_bfloat16(model))
+    used = exact(without_crashes(typed)).SerializeToString()
     return onnxruntime.InferenceSession(used, options, providers=["CPUExecutionProvider"])
 
 

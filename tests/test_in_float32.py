@@ -1,6 +1,9 @@
-"""ONNX models on bfloat16, of which onnxruntime has few kernels, are compiled as others are."""
+"""
+ONNX models on bfloat16 and float64, of which onnxruntime lacks kernels, are compiled as others are.
+"""
 
 from collections.abc import Callable
+from math import erf
 
 import ml_dtypes
 import numpy as np
@@ -9,8 +12,9 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 import collage_dsl as collage
-from collage_dsl.bfloat16 import without_bfloat16
+from collage_dsl.engine.steps import UncoveredError
 from collage_dsl.graph.arrays import Array
+from collage_dsl.in_float32 import without_bfloat16, without_float64
 
 BF16 = ml_dtypes.bfloat16
 HEADER = '<ir_version: 9, opset_import: ["": 21, "com.microsoft": 1, "own": 1]> g '
@@ -156,8 +160,11 @@ def test_infinities_and_nan() -> None:
 
 def test_other_models_stay_as_they_are() -> None:
     model = model_of("(float[4] x) => (float[4] y) { y = Relu(x) }")
+    wide = model_of("(double[4] x) => (double[4] y) { y = Relu(x) }")
 
     assert without_bfloat16(model) is model
+    assert without_float64(model) is model
+    assert without_float64(wide) is wide  # There is a kernel.
 
 
 def test_names_are_not_taken_twice() -> None:
@@ -230,3 +237,33 @@ def test_inputs_that_onnxruntime_refuses_are_left_out_of_the_comparison() -> Non
     compiled = collage.compile(model, ["onnxruntime"], cost=lambda _: 1e-6, race_seconds=0.01)
 
     assert "large" not in compiled.report.verification.draws
+
+
+# ---- float64 ----
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{ y = Erf(x) }", lambda x: np.vectorize(erf)(x)),
+        ("{ t = Tan(x) y = Add(t, x) }", lambda x: np.tan(x) + x),
+        ("{ y = GlobalAveragePool(x) }", lambda x: x.mean(axis=(2, 3), keepdims=True)),
+        (
+            "{ y = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (x) }",
+            lambda x: x.reshape(1, 2, 2, 2, 2, 2).mean(axis=(3, 5)),
+        ),
+        ("{ y = Conv(x, x) }", lambda x: (x * x).sum(axis=(1, 2, 3), keepdims=True)),
+    ],
+)
+def test_native_kernels_of_float64(text: str, expected: Callable[[Array], Array]) -> None:
+    x = np.random.default_rng(2).normal(size=(1, 2, 4, 4))
+
+    found = run(model_of(f"(double[1,2,4,4] x) => (y) {text}"), {"x": x}, "native")["y"]
+
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, expected(x), rtol=1e-10)
+
+
+def test_onnxruntime_is_not_chosen_for_less_precise_kernels() -> None:
+    with pytest.raises(UncoveredError, match="no kernel of Erf for tensor\\(double\\)"):
+        run(model_of("(double[4] x) => (y) { y = Erf(x) }"), {"x": np.ones(4)}, "onnxruntime")

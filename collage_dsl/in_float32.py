@@ -1,9 +1,10 @@
 """
-Compute the operators of a model on bfloat16 in float32, for onnxruntime, which has few kernels of
-bfloat16. Each result is rounded, as by kernels of bfloat16 that sum in float32.
+Compute operators in float32, between conversions, where onnxruntime has no kernel of their type: on
+bfloat16, of which it has few, and on float64. A bfloat16 is rounded after each operator, as by
+kernels of bfloat16 that sum in float32.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, count
@@ -12,12 +13,12 @@ from typing import TypeAlias
 
 import onnx
 import onnx.shape_inference
-from onnx import TensorProto, TypeProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
 from collage_dsl.offline import onnxruntime_pybind11_state
 from collage_dsl.onnx_nodes import graphs_of, nodes_within
 
-_BFLOAT16, _FLOAT = TensorProto.BFLOAT16, TensorProto.FLOAT
+_FLOAT = TensorProto.FLOAT
 _AS_IT_IS = frozenset({"Cast", "Identity"})
 """Operators with kernels for all types. `Cast` of a number in float32 would round twice."""
 
@@ -32,19 +33,35 @@ def without_bfloat16(model: onnx.ModelProto) -> onnx.ModelProto:
     `model` with conversions around the nodes on bfloat16; it is copied only if there are any.
     Nodes are left as they are in functions, and where the types of values cannot be inferred.
     """
-    if not has_bfloat16(model):
+    return _rewritten(model, TensorProto.BFLOAT16, lambda node: True)
+
+
+def without_float64(model: onnx.ModelProto) -> onnx.ModelProto:
+    """
+    The same for the nodes on float64 whose operators have no kernel of it. Results then have the
+    precision of float32.
+    """
+    return _rewritten(model, TensorProto.DOUBLE, _lacks_float64)
+
+
+def _rewritten(
+    model: onnx.ModelProto, dtype: int, changes: Callable[[NodeProto], bool]
+) -> onnx.ModelProto:
+    if not has_dtype(model, dtype):
+        return model
+    if not any(map(changes, nodes_within(model.graph.node))):
         return model
     try:
         result = onnx.shape_inference.infer_shapes(model)
     except onnx.shape_inference.InferenceError:
         result = onnx.ModelProto()
         result.CopyFrom(model)
-    _Rewriting(result).rewrite(result.graph, {})
+    _Rewriting(result, dtype, changes).rewrite(result.graph, {})
     return result
 
 
-def has_bfloat16(model: onnx.ModelProto) -> bool:
-    """Whether a value in `model` is bfloat16."""
+def has_dtype(model: onnx.ModelProto, dtype: int) -> bool:
+    """Whether a value in `model` has a type of elements, by its number in ONNX."""
     bodies = [model.graph.node, *(each.node for each in model.functions)]
     nodes = [node for body in bodies for node in nodes_within(body)]
     graphs = [model.graph, *(graph for node in nodes for graph in graphs_of(node))]
@@ -52,18 +69,39 @@ def has_bfloat16(model: onnx.ModelProto) -> bool:
     tensors = (tensor for graph in graphs for tensor in graph.initializer)
     attributes = [each for node in nodes for each in node.attribute]
     return (
-        any(map(_is_bfloat16, values))
-        or any(each.data_type == _BFLOAT16 for each in tensors)
-        or any(each.t.data_type == _BFLOAT16 for each in attributes if each.HasField("t"))
-        or any(each.i == _BFLOAT16 and each.name in {*_OF_DTYPES, "to"} for each in attributes)
+        any(_is_of(type_, dtype) for type_ in values)
+        or any(each.data_type == dtype for each in tensors)
+        or any(each.t.data_type == dtype for each in attributes if each.HasField("t"))
+        or any(each.i == dtype and each.name in {*_OF_DTYPES, "to"} for each in attributes)
+    )
+
+
+def _lacks_float64(node: NodeProto) -> bool:
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    return (domain, node.op_type) not in _with_float64()
+
+
+@cache
+def _with_float64() -> frozenset[tuple[str, str]]:
+    """The operators of which a kernel takes or gives float64, by domain and name."""
+    return frozenset(
+        (each.domain, each.op_name)
+        for each in onnxruntime_pybind11_state.get_all_opkernel_def()
+        if each.provider == "CPUExecutionProvider"
+        and any("tensor(double)" in types for types in each.type_constraints.values())
     )
 
 
 @dataclass
 class _Rewriting:
-    """Adds conversions to the graphs of `model`."""
+    """
+    Adds conversions to the graphs of `model`, around the nodes on values of the type `dtype` that
+    it `changes`.
+    """
 
     model: onnx.ModelProto
+    dtype: int
+    changes: Callable[[NodeProto], bool]
     taken: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,36 +111,44 @@ class _Rewriting:
     def rewrite(self, graph: onnx.GraphProto, outside: _Types) -> None:
         """Change `graph`, in which values from `outside` can be read."""
         types = {**outside, **dict(_declared(graph))}
-        found: list[onnx.NodeProto] = []
+        found: list[NodeProto] = []
         for node in graph.node:
             for inner in graphs_of(node):
                 self.rewrite(inner, types)
             types.update(_results_by_schema(node, types))
             found += self._in_float32(node, types)
-        copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in found]
+        copies = [NodeProto.FromString(node.SerializeToString()) for node in found]
         del graph.node[:]
         graph.node.extend(copies)
 
-    def _in_float32(self, node: onnx.NodeProto, types: _Types) -> Iterator[onnx.NodeProto]:
+    def _in_float32(self, node: NodeProto, types: _Types) -> Iterator[NodeProto]:
         names = {name for name in (*node.input, *node.output) if name}
         is_of_tensors = all(types[name].HasField("tensor_type") for name in names & types.keys())
-        short = {name for name in names & types.keys() if _is_bfloat16(types[name])}
+        found = {name for name in names & types.keys() if _is_of(types[name], self.dtype)}
         is_kept = node.op_type in _AS_IT_IS or any(graphs_of(node)) or not is_of_tensors
-        if is_kept or not short:
+        if is_kept or not found or not self.changes(node):
             yield node
             return
-        wide = {name: self._new(f"{name}.float32") for name in sorted(short)}
+        wide = {name: self._new(f"{name}.float32") for name in sorted(found)}
         for name in filter(wide.__contains__, dict.fromkeys(node.input)):
             yield helper.make_node("Cast", [name], [wide[name]], to=_FLOAT)
-        changed = onnx.NodeProto()
+        changed = NodeProto()
         changed.CopyFrom(node)
         changed.input[:] = [wide.get(name, name) for name in node.input]
         changed.output[:] = [wide.get(name, name) for name in node.output]
         for attribute in changed.attribute:
-            _widen(attribute)
+            self._change(attribute)
         yield changed
         for name in filter(wide.__contains__, node.output):
-            yield helper.make_node("Cast", [wide[name]], [name], to=_BFLOAT16)
+            yield helper.make_node("Cast", [wide[name]], [name], to=self.dtype)
+
+    def _change(self, attribute: onnx.AttributeProto) -> None:
+        """Name float32 where `attribute` names the type, or holds numbers of it."""
+        if attribute.name in _OF_DTYPES and attribute.i == self.dtype:
+            attribute.i = _FLOAT
+        if attribute.HasField("t") and attribute.t.data_type == self.dtype:
+            numbers = numpy_helper.to_array(attribute.t).astype("float32")
+            attribute.t.CopyFrom(numpy_helper.from_array(numbers, attribute.t.name))
 
     def _new(self, name: str) -> str:
         """A name like `name` that is not taken."""
@@ -119,23 +165,14 @@ def _declared(graph: onnx.GraphProto) -> Iterator[tuple[str, TypeProto]]:
         yield tensor.name, helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
 
 
-def _is_bfloat16(type_: TypeProto) -> bool:
-    return bool(type_.tensor_type.elem_type == _BFLOAT16)
-
-
-def _widen(attribute: onnx.AttributeProto) -> None:
-    """Name float32 where `attribute` names bfloat16, or holds numbers of it."""
-    if attribute.name in _OF_DTYPES and attribute.i == _BFLOAT16:
-        attribute.i = _FLOAT
-    if attribute.HasField("t") and attribute.t.data_type == _BFLOAT16:
-        wide = numpy_helper.to_array(attribute.t).astype("float32")
-        attribute.t.CopyFrom(numpy_helper.from_array(wide, attribute.t.name))
+def _is_of(type_: TypeProto, dtype: int) -> bool:
+    return bool(type_.tensor_type.elem_type == dtype)
 
 
 # ---- Results whose types ONNX does not infer, as of onnxruntime's own operators ----
 
 
-def _results_by_schema(node: onnx.NodeProto, types: _Types) -> Iterator[tuple[str, TypeProto]]:
+def _results_by_schema(node: NodeProto, types: _Types) -> Iterator[tuple[str, TypeProto]]:
     """The types of results whose type is that of an operand, where they are not known yet."""
     if all(name in types for name in node.output if name):
         return
