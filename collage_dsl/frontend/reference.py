@@ -33,11 +33,14 @@ REFUSALS = (
 """What is raised for a model, or for inputs, that onnxruntime or PyTorch does not run."""
 
 
-def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> Any:
+def reference_session(
+    model: str | Path | onnx.ModelProto, shapes: Shapes | None = None, *, approximates: bool = False
+) -> Any:
     """
     An onnxruntime session that runs `model` without optimisations, for inputs of the `shapes` where
     they are given. Raises `FrontendError` if onnxruntime refuses the model; it is better to learn
-    this before a compilation than after.
+    this before a compilation than after. A session that `approximates` computes nodes on float64
+    without a kernel of it in float32.
 
     Names of nodes have no meaning, but onnxruntime refuses a model with the same name twice. The
     names of such a model are left out. What ends the process in onnxruntime is an error, or right.
@@ -60,8 +63,10 @@ def reference_session(model: str | Path | onnx.ModelProto, shapes: Shapes | None
         _reshape(loaded.graph, shapes or {})
     if any(node.op_type in _BY_THREAD for node in nodes_within(loaded.graph.node)):
         options.intra_op_num_threads = 1
-    typed = without_float64(without_bfloat16(loaded))
-    used = exact(without_crashes(with_own_outputs(typed)))
+    loaded = without_bfloat16(loaded)
+    if approximates:
+        loaded = without_float64(loaded)
+    used = exact(without_crashes(with_own_outputs(loaded)))
     if is_file and used is structure:
         return _session(str(model), options)
     if is_file:
