@@ -142,6 +142,17 @@ def operator_calls() -> list[FusionSpec]:
     return lib(of("heads", ("y", one("permute_dims")(reshaped, axes=[0, 2, 1, 3]))))
 
 
+@section("Weights of four bits")
+def weights_of_four_bits() -> list[FusionSpec]:
+    block, dequantized = PatternBuilder("packed"), one("onnx.DequantizeLinear")
+    x, w, s = block.value("x"), block.constant("w"), block.constant("s")
+    z = block.constant("z", optional=True)
+    d = block.bind("d", build.either(dequantized(w, s), dequantized(w, s, z)))
+    y = block.bind("y", one("matmul")(x, d))
+    block.where(w.dtype.one_of("i4", "u4") & (w.rank == 2) & (w.dim(1) % 16 == 0))
+    return [target("lib", "llvm", compiler="onnxruntime", rules=dfpattern(block.yields(y)))]
+
+
 @section("Attributes")
 def attributes() -> list[FusionSpec]:
     block = PatternBuilder("conv")

@@ -287,16 +287,15 @@ def test_norms_of_groups_are_one_operator(dtype: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("opset", [12, 17])
-def test_a_norm_of_doubles_runs_in_onnxruntime(opset: int) -> None:
+def test_a_norm_of_doubles_has_a_native_kernel(opset: int) -> None:
     model = parse_model(
         f"""<ir_version: 8, opset_import: ["": {opset}]> g (double[2,3,4] x, double[4] s)
         => (double[2,3,4] y) {{ y = LayerNormalization (x, s, s) }}"""
     )
-    targets = ["native", "onnxruntime"]
 
-    compiled = collage.compile(model, targets, cost=[lambda kernel: 1e-6], race_seconds=0.01)
+    compiled = collage.compile(model, ["native"], cost=[lambda kernel: 1e-6], race_seconds=0.01)
 
-    assert {kernel.target for kernel in compiled.plan.kernels} == {"onnxruntime"}
+    assert [kernel.nodes for kernel in compiled.plan.kernels] == [{"y"}]
 
 
 ATTENTION = {
