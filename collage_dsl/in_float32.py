@@ -19,8 +19,8 @@ from collage_dsl.offline import onnxruntime_pybind11_state
 from collage_dsl.onnx_nodes import graphs_of, nodes_within
 
 _FLOAT = TensorProto.FLOAT
-_AS_IT_IS = frozenset({"Cast", "Identity"})
-"""Operators with kernels for all types. `Cast` of a number in float32 would round twice."""
+_AS_IT_IS = frozenset({"Cast", "CastLike", "Identity"})
+"""Operators for all types, of which a number in float32 would be rounded twice."""
 
 _OF_DTYPES = frozenset({"dtype", "output_dtype", "softmax_precision", "stash_type"})
 """The attributes that say with which type a node computes, or what it gives."""
@@ -69,7 +69,7 @@ def has_dtype(model: onnx.ModelProto, dtype: int) -> bool:
     tensors = (tensor for graph in graphs for tensor in graph.initializer)
     attributes = [each for node in nodes for each in node.attribute]
     return (
-        any(_is_of(type_, dtype) for type_ in values)
+        any(_is_of(each, dtype) for type_ in values for each in _within(type_))
         or any(each.data_type == dtype for each in tensors)
         or any(each.t.data_type == dtype for each in attributes if each.HasField("t"))
         or any(each.i == dtype and each.name in {*_OF_DTYPES, "to"} for each in attributes)
@@ -105,8 +105,11 @@ class _Rewriting:
     taken: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        nodes = nodes_within(self.model.graph.node)
+        nodes = list(nodes_within(self.model.graph.node))
+        graphs = [self.model.graph, *(graph for node in nodes for graph in graphs_of(node))]
         self.taken = {name for node in nodes for name in (*node.input, *node.output)}
+        for graph in graphs:
+            self.taken |= {each.name for each in (*graph.input, *graph.output, *graph.initializer)}
 
     def rewrite(self, graph: onnx.GraphProto, outside: _Types) -> None:
         """Change `graph`, in which values from `outside` can be read."""
@@ -163,6 +166,15 @@ def _declared(graph: onnx.GraphProto) -> Iterator[tuple[str, TypeProto]]:
             yield value.name, value.type
     for tensor in graph.initializer:
         yield tensor.name, helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+
+
+def _within(type_: TypeProto) -> Iterator[TypeProto]:
+    """A type, and those of what is in a sequence or an optional."""
+    yield type_
+    if type_.HasField("sequence_type"):
+        yield from _within(type_.sequence_type.elem_type)
+    elif type_.HasField("optional_type"):
+        yield from _within(type_.optional_type.elem_type)
 
 
 def _is_of(type_: TypeProto, dtype: int) -> bool:

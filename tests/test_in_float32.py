@@ -13,6 +13,7 @@ from onnx import TensorProto, numpy_helper
 
 import collage_dsl as collage
 from collage_dsl.engine.steps import UncoveredError
+from collage_dsl.frontend.reference import reference_session
 from collage_dsl.graph.arrays import Array
 from collage_dsl.in_float32 import without_bfloat16, without_float64
 
@@ -42,6 +43,9 @@ TYPED = (
     "c = ConstantOfShape <value = bfloat16[1] {16416}> (s) e = EyeLike <dtype = 16> (x) "
     "p = Mul(e, c) y = Add(x, p) wide = Cast <to = 1> (y) }"
 )
+RESIZED = (
+    '{ n = Reshape(x, images) r = Resize <mode = "nearest"> (n, , scales) y = Reshape(r, back) }'
+)
 CALLED = (
     "(bfloat16[2,16] x) => (bfloat16[2,16] y) { y = own.Swish(x) } "
     '<domain: "own", opset_import: ["": 20]> Swish (a) => (b) { s = Sigmoid(a) b = Mul(a, s) }'
@@ -64,6 +68,9 @@ def weights() -> dict[str, Array]:
         "sizes": np.array([3, 2, 8]),
         "pads": np.array([0, 1, 0, 3]),
         "chosen": CHOSEN,
+        "images": np.array([1, 1, 2, 8]),
+        "scales": np.array([1, 1, 2, 8], np.float32),
+        "back": np.array([4, 64]),
     }
 
 
@@ -155,7 +162,7 @@ def test_infinities_and_nan() -> None:
 
     found = run(model, {"x": np.array([np.inf, np.nan, -1, 2], BF16)}, "native")["y"]
 
-    np.testing.assert_array_equal(np.isnan(float32(found)), [True, True, False, False])
+    np.testing.assert_array_equal(float32(found), [np.nan, np.nan, 0, 0])
 
 
 def test_other_models_stay_as_they_are() -> None:
@@ -167,8 +174,26 @@ def test_other_models_stay_as_they_are() -> None:
     assert without_float64(wide) is wide  # There is a kernel.
 
 
+def test_a_cast_to_the_type_of_another_value_is_exact() -> None:
+    model = model_of("(double[1] x, int64[1] z) => (y) { y = CastLike(x, z) }")
+    number = np.array([2.0**24 + 1])
+
+    session = reference_session(model, approximates=True)
+
+    (found,) = session.run(None, {"x": number, "z": np.zeros(1, np.int64)})
+    assert found == 2**24 + 1
+
+
+def test_values_of_sequences() -> None:
+    model = model_of("(seq(double[4]) q, int64 i) => (y) { a = SequenceAt(q, i) y = Erf(a) }")
+
+    assert [node.op_type for node in without_float64(model).graph.node].count("Cast") == 2
+
+
 def test_names_are_not_taken_twice() -> None:
     model = model_of("(bfloat16[4] x) => (bfloat16[4] z) { y = Relu(x) z = Neg(y) }")
+    unread = numpy_helper.from_array(np.zeros(1, BF16), "z.float32")
+    model.graph.initializer.append(unread)
     for node in model.graph.node:
         node.input[:] = [name.replace("y", "x.float32") for name in node.input]
         node.output[:] = [name.replace("y", "x.float32") for name in node.output]
@@ -199,6 +224,7 @@ def test_a_node_in_a_graph_reads_a_value_from_outside() -> None:
             lambda x: np.pad(x, ((0, 0), (1, 3)), constant_values=0.05),
         ),
         ("{ y = Where(chosen, x, scale) }", lambda x: np.where(CHOSEN, x, 0.05)),
+        (RESIZED, lambda x: x.repeat(8, 1).repeat(2, 0)),
     ],
 )
 def test_numbers_that_are_moved(text: str, expected: Callable[[Array], Array]) -> None:

@@ -152,3 +152,12 @@ def test_a_normalization_of_layers(dtype: str, tolerance: float, axes: list[int]
     factor, summand = (each.astype(np.float64).reshape(broadcast) for each in (scale, shift))
     wanted = (wide - wide.mean(over, keepdims=True)) / deviation * factor + summand
     np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("times", [7, 8, 16])
+def test_bfloat16_numbers_that_are_repeated(times: int) -> None:
+    x = GENERATOR.normal(size=(2, 8)).astype("bfloat16")
+
+    (found,) = run(lambda x: op.repeat(x, times, 1), x)
+
+    np.testing.assert_array_equal(found, np.repeat(x, times, 1))

@@ -266,8 +266,11 @@ class _Kernel:
 
 
 def in_its_memory(session: Any, feeds: Mapping[str, Any], options: Any = None) -> Sequence[Any]:
-    """The outputs of a session as values of onnxruntime, for types that numpy lacks."""
-    from collage_dsl.offline import onnxruntime
+    """
+    The outputs of a session as values of onnxruntime, for types that numpy lacks. Raises
+    `RuntimeException` for inputs that it refuses, as sessions do that have no binding.
+    """
+    from collage_dsl.offline import onnxruntime, onnxruntime_pybind11_state
 
     binding = session.io_binding()
     for name, value in feeds.items():
@@ -276,7 +279,10 @@ def in_its_memory(session: Any, feeds: Mapping[str, Any], options: Any = None) -
         binding.bind_ortvalue_input(name, value)
     for each in session.get_outputs():
         binding.bind_output(each.name)
-    session.run_with_iobinding(binding, options)
+    try:
+        session.run_with_iobinding(binding, options)
+    except RuntimeError as error:
+        raise onnxruntime_pybind11_state.RuntimeException(str(error)) from error
     return list(binding.get_outputs())
 
 

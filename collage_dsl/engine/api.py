@@ -15,8 +15,8 @@ from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.compile import (
     Compiled,
     backends_here,
+    built_and_verified,
     check_names,
-    compiled,
     frozen_parts,
     raced_parts,
 )
@@ -157,7 +157,7 @@ def compile(  # noqa: A001 (collage.compile is the contract)
     if lock is not None:
         with building_from_lock():
             found = frozen_parts(lock, parts, specs, backend_of)
-            return compiled(model, name, found, specs, backend_of, backends, watch, lock)
+            return built_and_verified(model, name, found, specs, backend_of, backends, watch, lock)
     planner = Planner(
         specs=specs,
         backend_of=backend_of,
@@ -184,7 +184,7 @@ def compile(  # noqa: A001 (collage.compile is the contract)
         seed,
     )
     found = raced_parts(planner, parts, race_seconds, refining)
-    return compiled(model, name, found, specs, backend_of, backends, watch)
+    return built_and_verified(model, name, found, specs, backend_of, backends, watch)
 
 
 def _check_options(

@@ -165,7 +165,7 @@ def _raced(planner: Planner, part: Part, seconds: float, refining: Refining | No
     return Raced(part, planned, winner, documents, report)
 
 
-def compiled(
+def built_and_verified(
     model: Any,
     name: str,
     raced: Sequence["Raced"],

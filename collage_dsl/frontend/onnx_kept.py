@@ -63,7 +63,8 @@ class Inside:
 def with_operands_inside(value: OnnxNode) -> tuple[OnnxNode, tuple[Inside, ...]]:
     """
     The node with the places of the constants in its model that are operands, and these constants:
-    tensors of numbers, such as those of `int4`. Its model then says no names of constants.
+    tensors of numbers, such as those of `int4`. The names of constants are removed from its
+    model, so that equal nodes have equal models.
     """
     model = onnx.ModelProto.FromString(value.model)
     if not model.graph.initializer:

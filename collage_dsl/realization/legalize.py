@@ -238,7 +238,7 @@ def _rms_norm(builder: Any, call: Any) -> Any:
 
 
 def _layer_norm(builder: Any, call: Any) -> Any:
-    """TVM's function takes neither float64 nor bfloat16, which is computed in float32."""
+    """Of float64, which TVM's function does not take."""
     if str(call.args[0].ty.dtype.dtype) != "float64":
         return usual(builder, call)
     attrs, rank = call.attrs, call.args[0].ty.ndim

@@ -9,7 +9,6 @@ import onnx
 from onnx import numpy_helper
 
 from collage_dsl.backends.engines import Held, in_its_memory, is_packed
-from collage_dsl.frontend.errors import RefusedInputsError
 from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.difference import compared
 from collage_dsl.realization.signature import InputError, Value
@@ -51,11 +50,7 @@ def run_session(session: Any, inputs: Mapping[str, Any], options: Any = None) ->
     names = [each.name for each in outputs]
     if not any(is_packed(each.type) for each in outputs):
         return dict(zip(names, session.run(names, feeds, options), strict=True))
-    try:
-        found = in_its_memory(session, feeds, options)
-    except RuntimeError as error:  # of this class only where outputs are bound
-        raise RefusedInputsError(str(error)) from error
-    return dict(zip(names, map(shown, found), strict=True))
+    return dict(zip(names, map(shown, in_its_memory(session, feeds, options)), strict=True))
 
 
 def shown(content: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from collage_dsl.backends.onnx_writer import to_onnx
 from collage_dsl.crashes import without_crashes
@@ -199,14 +199,19 @@ def _session(model: onnx.ModelProto, constants: dict[str, Array]) -> Any:
     options.log_severity_level = 4
     options.intra_op_num_threads = 1  # Else each session has threads of its own.
     options.add_session_config_entry("session.disable_prepacking", "1")  # Keeps weights once.
-    lent = {name: array for name, array in constants.items() if array.dtype.isbuiltin == 1}
-    if rest := {name: array for name, array in constants.items() if name not in lent}:
-        model = _with_constants(model, rest)
-    kept = {n: onnxruntime.OrtValue.ortvalue_from_numpy(a) for n, a in lent.items()}
+    kept = {name: _lent(array) for name, array in constants.items()}
     options.add_external_initializers(list(kept), list(kept.values()))
     typed = without_float64(without_bfloat16(model))
     used = exact(without_crashes(typed)).SerializeToString()
     return onnxruntime.InferenceSession(used, options, providers=["CPUExecutionProvider"])
+
+
+def _lent(array: Array) -> Any:
+    """An array as a value of onnxruntime in the same memory."""
+    if array.dtype.isbuiltin == 1:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    bits, dtype = array.view(f"u{array.itemsize}"), helper.np_dtype_to_tensor_dtype(array.dtype)
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, dtype)
 
 
 def unit_of(graph: Graph) -> float:

@@ -95,7 +95,7 @@ def _other_count(node: Node, wanted: int) -> str:
     given = len(node.inputs)
     said = f"has {given} operand{'' if given == 1 else 's'}, not {wanted}"
     if isinstance(node.value, OnnxNode) and given < wanted:
-        return f"{said}: what an ONNX node leaves out is no operand, nor are constants of texts"
+        return f"{said}: operands that the node leaves out, and constants of texts, are not counted"
     return said
 
 
