@@ -77,8 +77,12 @@ def has_dtype(model: onnx.ModelProto, dtype: int) -> bool:
 
 
 def _lacks_float64(node: NodeProto) -> bool:
-    domain = "" if node.domain == "ai.onnx" else node.domain
-    return (domain, node.op_type) not in _with_float64()
+    return _operator(node) not in _with_float64()
+
+
+def _operator(node: NodeProto) -> tuple[str, str]:
+    """The domain and the name of the operator."""
+    return "" if node.domain == "ai.onnx" else node.domain, node.op_type
 
 
 @cache
@@ -90,6 +94,35 @@ def _with_float64() -> frozenset[tuple[str, str]]:
         if each.provider == "CPUExecutionProvider"
         and any("tensor(double)" in types for types in each.type_constraints.values())
     )
+
+
+def between_conversions(
+    node: NodeProto, wide: Mapping[str, str], dtype: int
+) -> Iterator[NodeProto]:
+    """
+    `node` in float32 between the conversions that this needs. `wide` has new names for those of its
+    operands and results that have the type `dtype`.
+    """
+    for name in filter(wide.__contains__, dict.fromkeys(node.input)):
+        yield helper.make_node("Cast", [name], [wide[name]], to=_FLOAT)
+    changed = NodeProto()
+    changed.CopyFrom(node)
+    changed.input[:] = [wide.get(name, name) for name in node.input]
+    changed.output[:] = [wide.get(name, name) for name in node.output]
+    for attribute in changed.attribute:
+        _widen(attribute, dtype)
+    yield changed
+    for name in filter(wide.__contains__, node.output):
+        yield helper.make_node("Cast", [wide[name]], [name], to=dtype)
+
+
+def _widen(attribute: onnx.AttributeProto, dtype: int) -> None:
+    """Name float32 where `attribute` names the type `dtype`, or holds numbers of it."""
+    if attribute.name in _OF_DTYPES and attribute.i == dtype:
+        attribute.i = _FLOAT
+    if attribute.HasField("t") and attribute.t.data_type == dtype:
+        numbers = numpy_helper.to_array(attribute.t).astype("float32")
+        attribute.t.CopyFrom(numpy_helper.from_array(numbers, attribute.t.name))
 
 
 @dataclass
@@ -133,25 +166,7 @@ class _Rewriting:
             yield node
             return
         wide = {name: self._new(f"{name}.float32") for name in sorted(found)}
-        for name in filter(wide.__contains__, dict.fromkeys(node.input)):
-            yield helper.make_node("Cast", [name], [wide[name]], to=_FLOAT)
-        changed = NodeProto()
-        changed.CopyFrom(node)
-        changed.input[:] = [wide.get(name, name) for name in node.input]
-        changed.output[:] = [wide.get(name, name) for name in node.output]
-        for attribute in changed.attribute:
-            self._change(attribute)
-        yield changed
-        for name in filter(wide.__contains__, node.output):
-            yield helper.make_node("Cast", [wide[name]], [name], to=self.dtype)
-
-    def _change(self, attribute: onnx.AttributeProto) -> None:
-        """Name float32 where `attribute` names the type, or holds numbers of it."""
-        if attribute.name in _OF_DTYPES and attribute.i == self.dtype:
-            attribute.i = _FLOAT
-        if attribute.HasField("t") and attribute.t.data_type == self.dtype:
-            numbers = numpy_helper.to_array(attribute.t).astype("float32")
-            attribute.t.CopyFrom(numpy_helper.from_array(numbers, attribute.t.name))
+        yield from between_conversions(node, wide, self.dtype)
 
     def _new(self, name: str) -> str:
         """A name like `name` that is not taken."""
@@ -188,7 +203,7 @@ def _results_by_schema(node: NodeProto, types: _Types) -> Iterator[tuple[str, Ty
     """The types of results whose type is that of an operand, where they are not known yet."""
     if all(name in types for name in node.output if name):
         return
-    signature = _signatures().get((node.domain, node.op_type))
+    signature = _signatures().get(_operator(node))
     if signature is None:
         return
     operands, results = signature

@@ -7,9 +7,10 @@ Else each step would round. The sum of squares in ReduceL2 would overflow from 2
 from collections.abc import Callable
 
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from collage_dsl.graph.arrays import Array
+from collage_dsl.in_float32 import between_conversions
 
 _SEVERAL_STEPS = frozenset({
     "Elu", "GlobalLpPool", "GroupNormalization", "HardSigmoid", "HardSwish",
@@ -36,18 +37,5 @@ def in_float32(
     short = [name for name, dtype in dtypes.items() if dtype in _SHORT]
     if not short:
         return None
-    wide = onnx.NodeProto()
-    wide.CopyFrom(node)
-    wide.input[:] = [_wide(name) if name in short else name for name in node.input]
-    wide.output[:] = [_wide(node.output[0])]
-    before = [_cast(name, _wide(name), TensorProto.FLOAT) for name in short]
-    after = _cast(_wide(node.output[0]), node.output[0], _SHORT[dtypes[short[0]]])
-    return *before, wide, after
-
-
-def _wide(name: str) -> str:
-    return f"{name}.float32"
-
-
-def _cast(source: str, result: str, dtype: "TensorProto.DataType.ValueType") -> onnx.NodeProto:
-    return helper.make_node("Cast", [source], [result], to=dtype)
+    wide = {name: f"{name}.float32" for name in (*short, node.output[0])}
+    return tuple(between_conversions(node, wide, _SHORT[dtypes[short[0]]]))

@@ -52,7 +52,7 @@ def reference_session(
     is_file = not isinstance(model, onnx.ModelProto)
     loaded = model if isinstance(model, onnx.ModelProto) else load_structure(Path(model))
     structure = loaded
-    if is_read_otherwise(loaded) or (loaded.functions and _has_other_types(loaded)):
+    if is_read_otherwise(loaded) or _changes_functions(loaded, approximates=approximates):
         loaded = inlined(loaded)
     if is_too_new(loaded):
         loaded = lowered(loaded)
@@ -75,9 +75,13 @@ def reference_session(
     return _session(used.SerializeToString(), options)
 
 
-def _has_other_types(model: onnx.ModelProto) -> bool:
-    """Whether `model` has values that nodes are computed in float32 for."""
-    return any(has_dtype(model, each) for each in (TensorProto.BFLOAT16, TensorProto.DOUBLE))
+def _changes_functions(model: onnx.ModelProto, *, approximates: bool) -> bool:
+    """
+    Whether nodes in functions may be computed in float32. They are inlined for it, since the types
+    in a function follow from its calls.
+    """
+    types = (TensorProto.BFLOAT16, TensorProto.DOUBLE) if approximates else (TensorProto.BFLOAT16,)
+    return bool(model.functions) and any(has_dtype(model, each) for each in types)
 
 
 _BY_THREAD = frozenset({"DynamicQuantizeLSTM"})

@@ -45,9 +45,7 @@ def _without_quotients(value: Expr) -> Expr:
         dtype = str(division.ty.dtype)
         return tirx.const(0, dtype) if "int" in dtype else division
 
-    for kind in (tirx.FloorDiv, tirx.Div):
-        value = tvm_ffi.structural_map(value, (kind, zero))
-    return value
+    return tvm_ffi.structural_map(value, ((tirx.FloorDiv, tirx.Div), zero))
 
 
 def _varying(loop: Any) -> set[Any]:
