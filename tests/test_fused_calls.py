@@ -62,6 +62,7 @@ class Case:
         ]
         domain, _, name = self.op.rpartition(".")
         results = ["y", *["mask"] * (name == "EmbedLayerNormalization")]
+        domain = domain.removeprefix("onnx")
         node = helper.make_node(name, names, results, domain=domain, **dict(self.attrs))
         graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name="y")])
         opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
@@ -83,12 +84,22 @@ def _known(shape: tuple[Dim, ...] | None) -> Shape | None:
     return numbers if shape is not None and len(numbers) == len(shape) else None
 
 
+def standard(name: str, *shapes: Shape | None, dtypes: str = "", **attrs: Attribute) -> Case:
+    return Case(f"onnx.{name}", shapes, tuple(attrs.items()), dtypes)
+
+
 def microsoft(name: str, *shapes: Shape | None, dtypes: str = "", **attrs: Attribute) -> Case:
     return Case(f"com.microsoft.{name}", shapes, tuple(attrs.items()), dtypes)
 
 
 STORED: dict[str, Attribute] = {"K": 64, "N": 8, "block_size": 64, "quant_type": 0}
 BLOCKS: dict[str, Attribute] = {"K": 64, "N": 8, "bits": 4, "block_size": 32}
+
+GATHERED: dict[str, Attribute] = {"bits": 4, "block_size": 32}
+CONVOLVED: tuple[Shape, ...] = ((1, 5, 5, 4), (), (), (6, 4, 3, 3), (), (), (), ())
+OF_CONVOLUTION = "BfBBfBfB"
+POOLED: tuple[Shape, ...] = ((), (), (), ())
+JOINED = "fBBfBBfB"
 
 TAKEN = [
     *(microsoft(name, (2, 3), (3,)) for name in ("BiasGelu", "FastGelu")),
@@ -142,6 +153,49 @@ TAKEN = [
     microsoft("FusedMatMul", (2, 3, 4), (5, 2, 4), transBatchB=1, transB=1),
     microsoft("FusedMatMul", (3, 2, 7, 4), (2, 7, 4, 5), transBatchA=1),
     microsoft("FusedMatMul", (4,), (4, 5), transA=1),
+    microsoft("Attention", (2, 3, 8), (8, 24), (24,), num_heads=4),
+    microsoft("FusedConv", (1, 4, 5, 5), (6, 4, 3, 3), (6,)),
+    microsoft("MatMulInteger16", (2, 3, 4), (1, 4, 5), dtypes="hh"),
+    microsoft("MatMulBnb4", (2, 64), (300,), (8,), dtypes="fB", **STORED),
+    microsoft("MoE", (3, 4), (3, 2), (2, 6, 4), None, (2, 4, 6), k=2),
+    microsoft("ExpandDims", (2, 3), (), dtypes="fi"),
+    microsoft("GatherBlockQuantized", (4, 64), (2, 3), (4, 4), dtypes="Bl", **GATHERED),
+    microsoft("GatherBlockQuantized", (4, 64), (), (4, 4), dtypes="Bl", **GATHERED),
+    microsoft("CropAndResize", (2, 3, 8, 8), (1, 4), (1,), (2,), dtypes="ffii"),
+    microsoft("UnfoldTensor", (2, 10), size=4, step=2),
+    microsoft("UnfoldTensor", (9, 2), dim=0, size=9),
+    *(
+        microsoft(f"{sort}Linear", (2, 3), scales, points, dtypes=dtypes, axis=1)
+        for sort, dtypes in (("Dequantize", "BfB"), ("Quantize", "ffB"))
+        for scales, points in (((3,), (3,)), ((), (1,)), ((1,), ()), ((), ()))
+    ),
+    microsoft("QLinearConv", *CONVOLVED, dtypes=OF_CONVOLUTION, channels_last=1),
+    microsoft("QLinearConcat", (), (), (2, 3), (), (), dtypes="fBBfB", axis=1),
+    microsoft("QLinearConcat", (), (), (2, 3), (), (), (2, 4), (), (), dtypes=JOINED, axis=-1),
+    microsoft("QLinearWhere", (3,), (2, 3), (), (), (1,), (), (), (), (), dtypes="?BfBBfBfB"),
+    *(
+        microsoft(
+            "QLinearGlobalAveragePool", (1, 3, 4, 5), *POOLED, dtypes="BfBfB", channels_last=last
+        )
+        for last in (0, 1)
+    ),
+    *(
+        microsoft("QLinearAveragePool", (1, 5, 6, 7), *POOLED, dtypes="BfBfB", **attrs)
+        for attrs in (
+            {"kernel_shape": (2, 3)},
+            {"kernel_shape": (2, 3), "channels_last": 1},
+            {"kernel_shape": (3, 2), "strides": (2, 3), "pads": (1, 0, 1, 1)},
+            {"kernel_shape": (3, 2), "strides": (2, 3), "ceil_mode": 1},
+            {"kernel_shape": (3, 2), "strides": (2, 2), "auto_pad": "SAME_UPPER"},
+        )
+    ),
+    microsoft("NhwcMaxPool", (1, 5, 6, 7), dtypes="B", kernel_shape=(2, 2), dilations=(2, 1)),
+    standard("MaxUnpool", (1, 1, 2, 2), (1, 1, 2, 2), dtypes="fl", kernel_shape=(2, 2)),
+    standard("CumSum", (2, 3), (1,), dtypes="fl"),
+    standard("DFT", (1, 8, 2)),
+    standard("DFT", (1, 8, 1)),
+    standard("SoftmaxCrossEntropyLoss", (4, 5, 3), (4, 3), dtypes="fl"),
+    standard("NegativeLogLikelihoodLoss", (4, 5), (4,), (5,), dtypes="fl"),
 ]
 """Calls that onnxruntime takes."""
 
@@ -187,6 +241,32 @@ REFUSED = [
     microsoft("FusedMatMul", (3, 2, 4), (2, 4, 5)),
     microsoft("FusedMatMul", (2, 3, 4), (2, 4, 5), transBatchA=1),
     microsoft("FusedMatMul", (3, 4), (4, 5), transBatchA=1),
+    microsoft("Attention", (2, 3, 8), (8, 24), (24,), num_heads=6),
+    microsoft("FusedConv", (1, 4, 5, 5), (6, 4, 3, 3), (4,)),
+    microsoft("MatMulInteger16", (2, 3, 4), (3, 4, 5), dtypes="hh"),
+    microsoft("MatMulBnb4", (2, 64), (255,), (8,), dtypes="fB", **STORED),
+    microsoft("MoE", (3, 4), (3, 2), (2, 6, 5), None, (2, 5, 6), k=2),
+    microsoft("MoE", (3, 4), (3, 2), (2, 6, 4), None, (2, 4, 6), k=3),
+    microsoft("CropAndResize", (1, 3, 8, 8), (1, 5), (1,), (2,), dtypes="ffii"),
+    microsoft("CropAndResize", (1, 3, 8, 8), (1, 4), (2,), (2,), dtypes="ffii"),
+    microsoft("Trilu", (3,)),
+    microsoft("UnfoldTensor", (2, 10), size=11),
+    *(
+        microsoft(f"{sort}Linear", (2, 3), scales, points, dtypes=dtypes, axis=1)
+        for sort, dtypes in (("Dequantize", "BfB"), ("Quantize", "ffB"))
+        for scales, points in (((3,), (2,)), ((3,), (1,)), ((3,), ()), ((), (3,)), ((1,), (3,)))
+    ),
+    microsoft("QLinearConv", *CONVOLVED, dtypes=OF_CONVOLUTION),
+    microsoft("QLinearConcat", (), (), (2, 3), (), dtypes="fBBf", axis=1),
+    microsoft("QLinearConcat", (), (), (2, 3), (), (), (3, 4), (), (), dtypes=JOINED, axis=1),
+    microsoft("QLinearWhere", (3,), (2, 3), (), (), (2,), (), (), (), (), dtypes="?BfBBfBfB"),
+    microsoft("QLinearGlobalAveragePool", (1, 3), *POOLED, dtypes="BfBfB"),
+    microsoft("QLinearAveragePool", (1, 5, 6, 7), *POOLED, dtypes="BfBfB", kernel_shape=(2,)),
+    standard("MaxUnpool", (1, 1, 2, 2), (1, 1, 3, 3), dtypes="fl", kernel_shape=(2, 2)),
+    standard("CumSum", (2, 3), (2,), dtypes="fl"),
+    standard("DFT", (1, 8, 3)),
+    standard("SoftmaxCrossEntropyLoss", (4, 5, 3), (4,), dtypes="fl"),
+    standard("NegativeLogLikelihoodLoss", (4, 5), (3,), dtypes="fl"),
 ]
 """Calls that onnxruntime does not take."""
 

@@ -101,9 +101,14 @@ def joining(call: Call) -> Type:
         return unknown(call)
     if axis is None and any(len(shape) != 1 for shape in known):
         raise MismatchError("without an axis, only tensors of one dimension are joined")
-    at = axis_in(axis or 0, len(known[0]))
-    rest = _alike(call, [_without(shape, at) for shape in known], "beside the axis, ")
-    return result(call, (*rest[:at], total(shape[at] for shape in known), *rest[at:]))
+    return result(call, joined_along(call, known, axis or 0))
+
+
+def joined_along(call: Call, shapes: list[Shape], axis: int) -> Shape:
+    """The shape of tensors that are joined along an axis."""
+    at = axis_in(axis, len(shapes[0]))
+    rest = _alike(call, [_without(shape, at) for shape in shapes], "beside the axis, ")
+    return (*rest[:at], total(shape[at] for shape in shapes), *rest[at:])
 
 
 def stacking(call: Call) -> Type:

@@ -10,7 +10,8 @@ from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.inference.einsum import einsum, subscripts_of
 from collage_dsl.language.inference.lettered import Lettered, fitted
 from collage_dsl.language.inference.onnx_fused import FUSED
-from collage_dsl.language.inference.onnx_scales import SINGLE, check_single, quantized_product
+from collage_dsl.language.inference.onnx_pools import POOLS
+from collage_dsl.language.inference.onnx_scales import QUANTIZED, check_single
 from collage_dsl.language.inference.onnx_windows import (
     convolving,
     convolving_integers,
@@ -19,6 +20,7 @@ from collage_dsl.language.inference.onnx_windows import (
     depth_to_space,
     fused_convolving,
     quantized_convolving,
+    quantized_convolving_images,
     sampled,
     space_to_depth,
     transposed,
@@ -164,6 +166,17 @@ def packed_matmul(call: Call) -> Type:
     return result(call, (*shape[:-1], last) if shape else None)
 
 
+def listed_matmul(call: Call) -> Type:
+    """Two numbers of four bits are one element of the list."""
+    found, rows, columns = packed_matmul(call), call.known_whole("K"), call.known_whole("N")
+    stored = call.shape(1)
+    if stored and rows and columns and isinstance(stored[0], int):
+        needed = (rows * columns + 1) // 2
+        if len(stored) == 1 and stored[0] < needed:
+            raise MismatchError(f"`B` has {stored[0]} elements, and {needed} are needed")
+    return found
+
+
 def blocked_matmul(call: Call) -> Type:
     """
     A product with a matrix of K rows and N columns. Each column is stored as blocks of numbers
@@ -189,6 +202,40 @@ def _check_scales(call: Call, columns: int, blocks: int) -> None:
         needed = (columns * blocks,) if len(scales) == 1 else (columns, blocks, 1)[: len(scales)]
         message = f"`scales` is {listed(scales)}, and the attributes say {listed(needed)}"
         call.agree_all(scales, needed, message)
+
+
+def gathering_blocks(call: Call) -> Type:
+    """
+    The dimensions of the indices come in the place of one. How many numbers are in the last
+    dimension depends on how they are stored.
+    """
+    data, indices, axis = call.shape(0), call.shape(1), call.known_whole("gather_axis")
+    if not data or indices is None:
+        return unknown(call)
+    rank = len(data) + len(indices) - 1
+    if axis is None:
+        return result(call, (UNKNOWN_DIM,) * rank)
+    at = axis_in(axis, len(data))
+    return result(call, (*(*data[:at], *indices, *data[at + 1 :])[:-1], UNKNOWN_DIM))
+
+
+def one_more_dim(call: Call) -> Type:
+    shape = call.shape()
+    return unknown(call) if shape is None else result(call, (UNKNOWN_DIM,) * (len(shape) + 1))
+
+
+def transforming(call: Call) -> Type:
+    """The last dimension holds a real number, or the two parts of a complex one."""
+    shape = call.shape()
+    if shape and isinstance(shape[-1], int) and shape[-1] not in (1, 2):
+        raise MismatchError(f"the last dimension is 1 or 2, not {shape[-1]}")
+    return unknown(call)
+
+
+def losing(call: Call) -> Type:
+    """There is a label for each list of scores, which is the second dimension."""
+    fitted(call, Lettered("nc* n* ?.", "."))
+    return unknown(call)
 
 
 def transposing(call: Call) -> Type:
@@ -275,24 +322,26 @@ def _with_dtype(dtype: str, type_: Type) -> Type:
 
 
 ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
-    **dict.fromkeys(SINGLE, unknown),
+    **QUANTIZED,
     **FUSED,
+    **POOLS,
     **dict.fromkeys(_GATES, recurrent),
     **dict.fromkeys(("com.microsoft.NhwcConv", "com.microsoft.NhwcFusedConv"), convolving_last),
     **dict.fromkeys(("com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul"), fused_matmul),
     **dict.fromkeys(("onnx.Gemm", "com.microsoft.FusedGemm"), matrices),
     **dict.fromkeys(("onnx.MatMul", "onnx.MatMulInteger"), product_of_matrices),
+    **{f"onnx.{sort}Loss": losing for sort in ("NegativeLogLikelihood", "SoftmaxCrossEntropy")},
     "onnx.Conv": convolving,
     "onnx.ConvInteger": convolving_integers,
     "onnx.ConvTranspose": transposed,
     "onnx.DeformConv": deformed,
+    "onnx.DFT": transforming,
     "onnx.DepthToSpace": depth_to_space,
     "onnx.Einsum": sum_of_products,
     "onnx.GridSample": sampled,
     "onnx.NonMaxSuppression": choosing_boxes,
     "onnx.Pad": padding_sizes,
     "onnx.QLinearConv": quantized_convolving,
-    "onnx.QLinearMatMul": quantized_product,
     "onnx.ReverseSequence": reversing,
     "onnx.SpaceToDepth": space_to_depth,
     "onnx.Transpose": transposing,
@@ -300,8 +349,12 @@ ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
     "com.microsoft.DynamicQuantizeMatMul": product_of_matrices,
     "com.microsoft.FusedConv": fused_convolving,
     "com.microsoft.MatMulIntegerToFloat": product_of_matrices,
+    "com.microsoft.ExpandDims": one_more_dim,
+    "com.microsoft.GatherBlockQuantized": gathering_blocks,
     "com.microsoft.GridSample": sampled,
-    "com.microsoft.MatMulBnb4": packed_matmul,
+    "com.microsoft.MatMulBnb4": listed_matmul,
+    "com.microsoft.MatMulInteger16": product_of_matrices,
     "com.microsoft.MatMulNBits": blocked_matmul,
+    "com.microsoft.QLinearConv": quantized_convolving_images,
     "com.microsoft.QGemm": partial(matrices, places=(0, 3)),
 }

@@ -4,6 +4,7 @@ Those of onnxruntime are known as far as exporters and optimizers write them.
 """
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 from collage_dsl.graph import Dim, TensorType, TupleType, Type
 from collage_dsl.graph.operators import operators
@@ -13,8 +14,6 @@ from collage_dsl.language.inference.shapes import (
     Call,
     MismatchError,
     Shape,
-    axis_in,
-    broadcast,
     differ,
     dtype_of,
     is_no_multiple,
@@ -32,12 +31,14 @@ LETTERED: Mapping[str, Lettered] = {
     "com.microsoft.BiasGelu": Lettered("*h h", "*h"),
     "com.microsoft.BiasSoftmax": Lettered("* .", "*"),
     "com.microsoft.CDist": Lettered("mk nk", "mn"),
+    "com.microsoft.CropAndResize": Lettered("nchw r4 r 2", "rcyx"),
     "com.microsoft.EmbedLayerNormalization": Lettered("bs ?bs vh ph ?th h h ?bs ?~s", "bsh b bsh"),
     "com.microsoft.FastGelu": Lettered("*h ?h", "*h"),
     "com.microsoft.Gelu": Lettered("*", "*"),
     "com.microsoft.GemmFastGelu": Lettered("*k kn ?n", "*n"),
     "com.microsoft.Inverse": Lettered("*nn", "*nn"),
     "com.microsoft.MoE": Lettered("*h te eab ?ec efg ?eh ?eij ?ek", "*h"),
+    "com.microsoft.PackedAttention": Lettered("ti iw w bs . ?.", "tv"),
     "com.microsoft.QAttention": Lettered("bsi iw w . . ?. ?. ?. ?2bnpd", ". ."),
     "com.microsoft.QEmbedLayerNormalization": Lettered(
         "bs ?bs vh ph ?th h h ?bs . . ?. . . . . ?. . .", "bsh b"
@@ -49,7 +50,7 @@ LETTERED: Mapping[str, Lettered] = {
     "com.microsoft.RotaryEmbedding": Lettered("* . ph ph", "*"),
     "com.microsoft.SkipLayerNormalization": Lettered("*sh ~sh h ?h ?h", "*sh *s1 *s1 *sh"),
     "com.microsoft.SkipSimplifiedLayerNormalization": Lettered("*sh ~sh h ?h", "*sh *s1 *s1 *sh"),
-    "com.microsoft.Trilu": Lettered("* ?.", "*"),
+    "com.microsoft.Trilu": Lettered("*rc ?.", "*rc"),
 }
 
 
@@ -73,6 +74,8 @@ def attention_with_weights(call: Call) -> Type:
         return type_
     if columns % 3:
         raise MismatchError(f"{columns} columns do not make a query, keys and values")
+    if heads and columns // 3 % heads:
+        raise MismatchError(f"a query of {columns // 3} does not make {heads} heads")
     if given is None or not isinstance(type_, TupleType):
         return type_
     shape = (*given[:2], columns // 3)
@@ -133,18 +136,32 @@ def _is_none_of(dim: Dim, dims: tuple[Dim, ...]) -> bool:
 
 def group_normalizing_images(call: Call) -> Type:
     """Channels come last, unless `channels_last` is 0."""
+    _check_images_of_groups(call)
+    return result(call, call.shape())
+
+
+def skipping_images(call: Call) -> Type:
+    """The second result is the sum that is normalized."""
+    _check_images_of_groups(call)
+    one = result(call, call.shape())
+    return TupleType((one, one))
+
+
+def _check_images_of_groups(call: Call) -> None:
+    weights = [shape for shape in (call.shape(at) for at in (1, 2)) if shape and len(shape) == 1]
+    for one, other in pairwise(weights):
+        message = f"weights of {one[0]} and {other[0]} are not for the same channels"
+        call.agree(one[0], other[0], message)
     shape, groups = call.shape(), call.known_whole("groups")
     is_last = call.known_whole("channels_last")
-    if shape is not None and len(shape) > 1 and is_last is not None:
-        channels = shape[-1] if is_last else shape[1]
-        if groups and is_no_multiple(channels, groups):
-            raise MismatchError(f"{channels} channels do not make {groups} groups")
-        for at in (1, 2):
-            weight = call.shape(at)
-            if weight is not None and len(weight) == 1:
-                message = f"a weight of {weight[0]} does not fit {channels} channels"
-                call.agree(weight[0], channels, message)
-    return result(call, shape)
+    if shape is None or len(shape) < 2 or is_last is None:
+        return
+    channels = shape[-1] if is_last else shape[1]
+    if groups and is_no_multiple(channels, groups):
+        raise MismatchError(f"{channels} channels do not make {groups} groups")
+    for weight in weights:
+        message = f"a weight of {weight[0]} does not fit {channels} channels"
+        call.agree(weight[0], channels, message)
 
 
 def halving(call: Call) -> Type:
@@ -160,41 +177,6 @@ def halving(call: Call) -> Type:
         raise MismatchError(f"{shape[2]} channels have no halves")
     half = shape[2] // 2 if isinstance(shape[2], int) else UNKNOWN_DIM
     return result(call, (*shape[:2], half))
-
-
-def quantized_broadcasting(call: Call) -> Type:
-    """Scales and zero points stand after each operand; where some are left out, less is known."""
-    if len(call.types) < len(operators()[call.op].operands or ()):
-        return unknown(call)
-    return result(call, broadcast([call.shape(0), call.shape(3)]))
-
-
-def quantizing(call: Call) -> Type:
-    """A list of scales has one for each place along the axis; a single scale is for all."""
-    shape, scales, axis = call.shape(0), call.shape(1), call.known_whole("axis")
-    block = call.known_whole("block_size") if "block_size" in operators()[call.op].attrs else 0
-    if block and shape is not None and scales is not None:
-        _check_blocks(shape, scales, block, axis)
-    is_whole = block == 0
-    is_list = scales is not None and len(scales) == 1 and differ(scales[0], 1)
-    if is_whole and shape and scales is not None and is_list and axis is not None:
-        along = shape[axis_in(axis, len(shape))]
-        if differ(scales[0], along):
-            raise MismatchError(f"{scales[0]} scales do not fit a dimension of {along}")
-    return result(call, shape)
-
-
-def _check_blocks(shape: Shape, scales: Shape, block: int, axis: int | None) -> None:
-    """There is a scale for each block along the axis."""
-    if len(scales) != len(shape):
-        message = f"scales of blocks have the {len(shape)} dimensions of the data, not "
-        raise MismatchError(f"{message}{len(scales)}")
-    for at, (dim, count) in enumerate(zip(shape, scales, strict=True)):
-        if axis is None or not isinstance(dim, int) or not isinstance(count, int):
-            continue
-        blocks = -(-dim // block) if at == axis_in(axis, len(shape)) else dim
-        if blocks != count:
-            raise MismatchError(f"{count} scales do not fit {blocks} blocks in dimension {at}")
 
 
 def rotating(call: Call) -> Type:
@@ -246,7 +228,19 @@ def attention(call: Call) -> Type:
     _agree(call, "batches", query, key, 0)
     _agree(call, "batches", key, value, 0)
     _agree(call, "lengths", key, value, -2)
+    if len(call.types) == 4 and key is not None:  # no keys come before
+        _check_mask(call.shape(3), key[-2])
     return unknown(call)
+
+
+def _check_mask(mask: Shape | None, length: Dim) -> None:
+    """
+    Keys beyond the end of a mask are hidden. What has 4 dimensions may be past keys, and what has
+    1 may be lengths.
+    """
+    last = mask[-1] if mask and 1 < len(mask) < 4 else None
+    if isinstance(last, int) and isinstance(length, int) and last > length:
+        raise MismatchError(f"a mask for {last} keys does not fit {length} keys")
 
 
 def _agree(call: Call, name: str, one: Shape | None, other: Shape | None, at: int) -> None:
@@ -301,23 +295,31 @@ def grouped_attention(call: Call) -> Type:
     return unknown(call)
 
 
+def choosing_experts(call: Call) -> Type:
+    """The first weights of an expert have the features as rows or as columns."""
+    type_, shape, scores, weights = lettered(call), call.shape(), call.shape(1), call.shape(2)
+    count, chosen = scores[1] if scores else None, call.known_whole("k")
+    if chosen and isinstance(count, int) and chosen > count:
+        raise MismatchError(f"{chosen} of {count} experts cannot be chosen")
+    if shape and weights is not None and _is_none_of(shape[-1], weights[1:]):
+        message = f"weights of {weights[1]} by {weights[2]} do not fit {shape[-1]} features"
+        raise MismatchError(message)
+    return type_
+
+
 FUSED: Mapping[str, Callable[[Call], Type]] = {
     **dict.fromkeys(LETTERED, lettered),
     **dict.fromkeys(("onnx.LayerNormalization", "onnx.RMSNormalization"), layer_normalizing),
-    **{
-        f"{domain}.{sort}Linear": quantizing
-        for domain in ("onnx", "com.microsoft")
-        for sort in ("Quantize", "Dequantize")
-    },
     **dict.fromkeys(
         ("com.microsoft.Attention", "com.microsoft.QAttention"), attention_with_weights
     ),
-    **{f"com.microsoft.QLinear{sort}": quantized_broadcasting for sort in ("Add", "Mul")},
     "com.microsoft.BiasSplitGelu": halving,
+    "com.microsoft.MoE": choosing_experts,
     "onnx.Attention": attention,
     "onnx.BatchNormalization": batch_normalizing,
     "onnx.GroupNormalization": group_normalizing,
     "com.microsoft.GroupNorm": group_normalizing_images,
+    "com.microsoft.SkipGroupNorm": skipping_images,
     "com.microsoft.GroupQueryAttention": grouped_attention,
     "com.microsoft.MultiHeadAttention": multi_head_attention,
     **{f"{domain}.RotaryEmbedding": rotating for domain in ("onnx", "com.microsoft")},

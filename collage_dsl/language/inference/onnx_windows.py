@@ -1,5 +1,7 @@
 """What convolutions of ONNX and of onnxruntime take and give, and other operators of images."""
 
+from dataclasses import replace
+
 from collage_dsl.graph import Dim, Type
 from collage_dsl.language.inference.shapes import (
     UNKNOWN_DIM,
@@ -21,8 +23,10 @@ def convolving(call: Call) -> Type:
 
 
 def fused_convolving(call: Call) -> Type:
-    """The third operand may also be what is added to the result."""
-    return _convolved(call, 0, 1, 2 if len(call.types) == 4 else None)
+    """The third operand is a bias, or what is added to the result, which is no list."""
+    third = call.shape(2)
+    is_bias = len(call.types) == 4 or (third is not None and len(third) == 1)
+    return _convolved(call, 0, 1, 2 if is_bias else None)
 
 
 def convolving_last(call: Call) -> Type:
@@ -51,6 +55,21 @@ def quantized_convolving(call: Call) -> Type:
             message = f"{given[0]} {name} do not fit {kernel[0]} filters"
             call.agree(given[0], kernel[0], message)
     return found
+
+
+def quantized_convolving_images(call: Call) -> Type:
+    """The channels of the data come second or last, and those of the weight always second."""
+    is_last, data = call.known_whole("channels_last"), call.tensor()
+    if is_last is None:
+        return unknown(call)
+    if not is_last or data is None or data.shape is None:
+        return quantized_convolving(call)
+    first, *places, last = data.shape if len(data.shape) > 1 else (*data.shape, UNKNOWN_DIM)
+    turned = replace(data, shape=(first, last, *places))
+    quantized_convolving(replace(call, types=(turned, *call.types[1:])))
+    kernel = call.shape(3)
+    filters = kernel[0] if kernel else UNKNOWN_DIM
+    return result(call, (first, *(UNKNOWN_DIM,) * len(places), filters))
 
 
 def _convolved(call: Call, data: int, weight: int, bias: int | None) -> Type:

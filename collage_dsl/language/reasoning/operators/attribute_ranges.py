@@ -29,6 +29,9 @@ _COUNTS = frozenset(
     | {"upscale_factor"}
 )
 
+_ORDERED = ("A", "B", "X", "Y", "global_weight", "input", "output", "weight")
+"""Tensors of which an attribute says how onnxruntime stores them."""
+
 _RANGES: Mapping[str, Values] = {
     **dict.fromkeys(_COUNTS, COUNT),
     "accuracy_level": one_of(range(5)),
@@ -37,6 +40,7 @@ _RANGES: Mapping[str, Values] = {
     "coord_start": NATURAL,
     "expert_weight_bits": one_of((2, 4, 8)),
     "id_index": between(-1, inf, whole=True),
+    **{f"order_{of}": one_of(range(5)) for of in _ORDERED},
     "output_padding": NATURAL,
     "padding": WHOLE,
     "qk_matmul_output_mode": one_of(range(4)),
@@ -57,11 +61,14 @@ By attribute; of one that is a list, for each of its numbers. TVM itself accepts
 as a negative `epsilon`, but no model has them.
 """
 
-_BLOCKS = one_of(2**power for power in range(4, 31))
+_POWERS = tuple(2**power for power in range(4, 31))
+
+_BLOCKS = one_of(_POWERS)
 
 _OF_OPERATORS: Mapping[tuple[str, str], Values] = {
     ("ai.onnx.ml.TreeEnsemble", "aggregate_function"): one_of(range(4)),
     ("ai.onnx.ml.TreeEnsemble", "post_transform"): one_of(range(5)),
+    ("com.microsoft.GatherBlockQuantized", "block_size"): one_of((0, *_POWERS)),
     ("com.microsoft.GroupNorm", "activation"): _FLAG,
     ("com.microsoft.MatMulBnb4", "block_size"): _BLOCKS,
     ("com.microsoft.MatMulBnb4", "quant_type"): _FLAG,
