@@ -14,6 +14,7 @@ from collage_dsl.graph import CandidateKernel, Graph, Node
 from collage_dsl.graph.types import short_dtype, tensors
 from collage_dsl.language.graphs.inferred import not_inferred
 from collage_dsl.language.graphs.values import with_arrays
+from collage_dsl.language.messages.findings import listed
 from collage_dsl.language.resolve.file import Contents
 from collage_dsl.language.resolve.questions import (
     Candidates,
@@ -29,6 +30,8 @@ from collage_dsl.language.resolve.spec_tests import SpecTest
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.explain import Answer, Asked, explain
 from collage_dsl.rules.matcher import Attempt, Matcher, matches
+from collage_dsl.rules.near import near
+from collage_dsl.rules.pattern import Pattern
 from collage_dsl.rules.predicate import Lookup, PredicateError
 from collage_dsl.search import NoPlanError, Plan
 
@@ -52,6 +55,10 @@ class Outcome:
     @property
     def passed(self) -> bool:
         return not self.failures
+
+
+_MOST_SHOWN = 6
+"""A failed expectation shows the nodes of so many candidates at most."""
 
 
 class UnusableError(Exception):
@@ -136,7 +143,8 @@ class _Asked:
             case WhyNot():
                 return self.why_not(question)
             case Candidates(spec):
-                return _counted(len(self.proposed(spec)), "candidate")
+                found = self.proposed(spec)
+                return _counted(len(found), "candidate", self.shown(found))
             case Proposes():
                 return self.proposes(question)
             case Kernels(target):
@@ -168,6 +176,8 @@ class _Asked:
         remark = ""
         if not found and question.at is not None:
             remark = attempts[roots[0]].because
+        elif not found:
+            remark = self.nearest(question.pattern, attempts)
         elif fitting < len(found):
             remark = _sizes(sizes)
         return _counted(fitting, "match", remark, "es")
@@ -203,11 +213,29 @@ class _Asked:
     def proposes(self, question: Proposes) -> _Answer:
         for node in sorted(question.nodes):
             self.index(node)
-        found = [candidate.nodes for candidate in self.proposed(question.spec)]
-        if question.nodes in found:
+        found = self.proposed(question.spec)
+        if any(candidate.nodes == question.nodes for candidate in found):
             return _Answer(1, "it")
-        there = "is 1 candidate" if len(found) == 1 else f"are {len(found)} candidates"
-        return _counted(0, "such candidate", f"there {there}")
+        return _counted(0, "such candidate", self.shown(found) or "there are 0 candidates")
+
+    def shown(self, found: Sequence[CandidateKernel]) -> str:
+        """The nodes of the first candidates, as text; empty if there are none."""
+        each = (sorted(candidate.nodes, key=self.graph.index) for candidate in found)
+        texts = list(dict.fromkeys(f"[{', '.join(nodes)}]" for nodes in each))
+        more = len(texts) - _MOST_SHOWN
+        if more > 0:
+            shown = ", ".join(f"`{text}`" for text in texts[:_MOST_SHOWN])
+            return f"the candidates are {shown} and {more} more"
+        are = "the candidate is" if len(texts) == 1 else "the candidates are"
+        return f"{are} {listed(texts, 'and')}" if texts else ""
+
+    def nearest(self, pattern: Pattern, attempts: Mapping[int, Attempt]) -> str:
+        """Why a pattern that matches nowhere does not match where most of it does."""
+        misses = near(pattern, self.graph, 1, self.lookup).misses
+        if not misses:
+            return ""
+        root = misses[0][1].root
+        return f"nearest is `{self.graph.nodes[root].name}`: {attempts[root].because}"
 
     def proposed(self, *specs: FusionSpec) -> tuple[CandidateKernel, ...]:
         return proposed(self.graph, specs, self.among, self.lookup)

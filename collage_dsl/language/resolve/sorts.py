@@ -8,6 +8,7 @@ from collage_dsl.graph.operators import Operator
 from collage_dsl.graph.types import long_dtype, short_dtype
 from collage_dsl.language.messages.advice import without_quotes
 from collage_dsl.language.messages.findings import listed
+from collage_dsl.language.messages.hints import write
 from collage_dsl.language.reasoning.operators.attribute_values import PER_AXIS
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import condition as rules
@@ -113,7 +114,7 @@ def meant(named: Typed, other: Typed) -> str:
         case rules.Constant("none"):
             return without_quotes("none")
         case rules.Constant(str() as text) if named.sort in (Sort.NUMBER, Sort.TRUTH, Sort.DTYPE):
-            return without_quotes(text)
+            return _in_place_of(text, named.sort)
     if named.sort is Sort.NUMBERS and other.sort is Sort.NUMBER:
         if not named.attribute or named.attribute in PER_AXIS:
             return elements(named.attribute)
@@ -138,6 +139,20 @@ def meant(named: Typed, other: Typed) -> str:
         case Sort.STRING, _:
             return possible_values(named) or "write a string in double quotes"
     return ""
+
+
+_TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def _in_place_of(text: str, sort: Sort) -> str:
+    """A hint what to write in place of a string."""
+    truth = _TRUTHS.get(text.lower())
+    match sort:
+        case Sort.NUMBER if truth is not None:
+            return write(str(int(truth)))
+        case Sort.TRUTH if text not in ("true", "false"):
+            return "write `true` or `false`" if truth is None else write(str(truth).lower())
+    return without_quotes(text)
 
 
 def possible_values(named: Typed) -> str:

@@ -217,6 +217,10 @@ def _product(called: Called, facts: Facts) -> None:
         facts.narrow(Rank(called.result), between(1, inf))
     if rows == -2 and _has(facts, left, -2):
         facts.equal(DimAt(called.result, -2), DimAt(left, -2))
+
+
+def _batches(called: Called, facts: Facts) -> None:
+    if all(_has(facts, name, -2) for name in called.operands):
         _broadcast_at(called, facts, range(-_axes_of(facts, called.result), -2))
 
 
@@ -323,6 +327,7 @@ _table = table(
             "{op} takes as many columns in the first operand as rows in the second", again=_product
         ),
     ),
+    ({"matmul"}, Relation("{op} takes batches that are equal, or 1", again=_batches)),
     (
         {"nn.attention", "nn.attention_bias"},
         Relation("{op} takes `[batch, sequence, heads, size]` three times", once=_attention),
