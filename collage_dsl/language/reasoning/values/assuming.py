@@ -19,7 +19,7 @@ from collage_dsl.language.reasoning.values.each_element import (
     of_ends,
 )
 from collage_dsl.language.reasoning.values.facts import Facts, values_of, with_axis
-from collage_dsl.language.reasoning.values.knowing import know
+from collage_dsl.language.reasoning.values.knowing import know, match_lists
 from collage_dsl.language.reasoning.values.narrowing import (
     as_element,
     bound,
@@ -268,6 +268,8 @@ def _compare(way: Facts, operator: Comparison, left: Expression, right: Expressi
             way.possible &= operator in ("==", "<=", ">=")
         elif operator == "==":
             way.equal(left, right)
+            if isinstance(left, Attr):
+                match_lists(way, left)
 
 
 def _beside(way: Facts, expression: Expression, other: Expression) -> Expression:

@@ -1,6 +1,7 @@
 """Record that terms are known, and add what follows: ranks, numbers of elements, bytes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from math import gcd, inf, prod
 
@@ -51,6 +52,8 @@ def know(facts: Facts, expression: Expression) -> None:
         if isinstance(term, Attr | Each | Item):
             name = term.name if isinstance(term, Attr) else term.attribute.name
             facts.narrow(Has(name), TRUE)
+            if isinstance(term, Each | Item) and isinstance(term.attribute, Attr):
+                match_lists(facts, term.attribute)
             continue
         facts.narrow(Has(term.of), TRUE)
         if (has_type := Has(typed(term.of))) in facts.values and not isinstance(term, Uses):
@@ -67,6 +70,22 @@ def know(facts: Facts, expression: Expression) -> None:
             facts.known |= {Size(term.of), Dtype(term.of)}
             count_elements(facts, term.of)
             count_bytes(facts, term.of)
+
+
+def match_lists(facts: Facts, attribute: Attr) -> None:
+    """
+    Add that lists which equal that of `attribute` have the same elements, as far as they are asked.
+    """
+    first = facts.first(attribute)
+    if first not in facts.also_of or not facts.possible:
+        return
+    others = (term for term in facts.same if isinstance(term, Attr) and facts.first(term) == first)
+    alike = [first, *sorted(others, key=str)]
+    asked = (term for term in facts.known if isinstance(term, Each | Item))
+    for term in sorted((each for each in asked if each.attribute in alike), key=str):
+        for other in alike:
+            if facts.possible and isinstance(other, Attr):
+                facts.equal(term, replace(term, attribute=other))
 
 
 def count(facts: Facts) -> None:
