@@ -95,6 +95,7 @@ def microsoft(name: str, *shapes: Shape | None, dtypes: str = "", **attrs: Attri
 STORED: dict[str, Attribute] = {"K": 64, "N": 8, "block_size": 64, "quant_type": 0}
 BLOCKS: dict[str, Attribute] = {"K": 64, "N": 8, "bits": 4, "block_size": 32}
 
+WITH_BIAS: tuple[Shape, ...] = ((2, 64), (8, 2, 16), (16,), (8,), (64,))
 GATHERED: dict[str, Attribute] = {"bits": 4, "block_size": 32}
 CONVOLVED: tuple[Shape, ...] = ((1, 5, 5, 4), (), (), (6, 4, 3, 3), (), (), (), ())
 OF_CONVOLUTION = "BfBBfBfB"
@@ -158,6 +159,16 @@ TAKEN = [
     microsoft("MatMulInteger16", (2, 3, 4), (1, 4, 5), dtypes="hh"),
     microsoft("MatMulBnb4", (2, 64), (300,), (8,), dtypes="fB", **STORED),
     microsoft("MoE", (3, 4), (3, 2), (2, 6, 4), None, (2, 4, 6), k=2),
+    microsoft("MatMulNBits", *WITH_BIAS, (8,), dtypes="fBfBif", **BLOCKS),
+    microsoft("DecoderMaskedMultiHeadAttention", (2, 1, 8), (2, 1, 8), (2, 1, 8), num_heads=2),
+    *(
+        microsoft("FusedGemm", (4, 8), (8, 6), added, activation="Relu")
+        for added in ((), (1,), (6,), (4, 1), (1, 6), (4, 6))
+    ),
+    *(
+        microsoft("QGemm", (4, 8), (), (), (8, 6), (), (), added, dtypes="BfBBfBi")
+        for added in ((), (6,), (4, 1))
+    ),
     microsoft("ExpandDims", (2, 3), (), dtypes="fi"),
     microsoft("GatherBlockQuantized", (4, 64), (2, 3), (4, 4), dtypes="Bl", **GATHERED),
     microsoft("GatherBlockQuantized", (4, 64), (), (4, 4), dtypes="Bl", **GATHERED),
@@ -247,6 +258,15 @@ REFUSED = [
     microsoft("MatMulBnb4", (2, 64), (255,), (8,), dtypes="fB", **STORED),
     microsoft("MoE", (3, 4), (3, 2), (2, 6, 5), None, (2, 5, 6), k=2),
     microsoft("MoE", (3, 4), (3, 2), (2, 6, 4), None, (2, 4, 6), k=3),
+    microsoft("MatMulBnb4", (2, 64), (256,), (7,), dtypes="fB", **STORED),
+    microsoft("MatMulNBits", *WITH_BIAS, (1,), dtypes="fBfBif", **BLOCKS),
+    microsoft("DecoderMaskedMultiHeadAttention", (2, 3, 8), (2, 3, 8), (2, 3, 8), num_heads=2),
+    microsoft("GatherBlockQuantized", (4, 64), (2, 3), (4,), dtypes="Bl", **GATHERED),
+    *(
+        microsoft("FusedGemm", (4, 8), (8, 6), added, activation="Relu")
+        for added in ((5,), (4,), (4, 5), (1, 4, 6))
+    ),
+    microsoft("QGemm", (4, 8), (), (), (8, 6), (), (), (5,), dtypes="BfBBfBi"),
     microsoft("CropAndResize", (1, 3, 8, 8), (1, 5), (1,), (2,), dtypes="ffii"),
     microsoft("CropAndResize", (1, 3, 8, 8), (1, 4), (2,), (2,), dtypes="ffii"),
     microsoft("Trilu", (3,)),

@@ -24,6 +24,7 @@ from collage_dsl.language.inference.onnx_windows import (
     sampled,
     space_to_depth,
     transposed,
+    transposed_later,
 )
 from collage_dsl.language.inference.shapes import (
     UNKNOWN_DIM,
@@ -32,6 +33,7 @@ from collage_dsl.language.inference.shapes import (
     Shape,
     axis_in,
     broadcast,
+    differ,
     dtype_of,
     listed,
     multiplied,
@@ -154,7 +156,19 @@ def matrices(call: Call, places: tuple[int, int] = (0, 1)) -> Type:
         shape = call.shape(at)
         if shape is not None and len(shape) != 2:
             raise MismatchError(f"`{name}` has 2 dimensions, not {len(shape)}")
-    return fused_matmul(call, places)
+    type_ = fused_matmul(call, places)
+    _check_sum(call.shape(2 * places[1]), type_)
+    return type_
+
+
+def _check_sum(added: Shape | None, type_: Type) -> None:
+    """What is added is broadcast to the product."""
+    shape = type_.shape if isinstance(type_, TensorType) else None
+    if added is None or shape is None:
+        return
+    pairs = zip(reversed(added), reversed(shape), strict=False)
+    if len(added) > 2 or any(dim != 1 and differ(dim, whole) for dim, whole in pairs):
+        raise MismatchError(f"{listed(added)} is not added to {listed(shape)}")
 
 
 def packed_matmul(call: Call) -> Type:
@@ -167,14 +181,20 @@ def packed_matmul(call: Call) -> Type:
 
 
 def listed_matmul(call: Call) -> Type:
-    """Two numbers of four bits are one element of the list."""
+    """Two numbers of four bits are one element of the list, and there is a scale for each block."""
     found, rows, columns = packed_matmul(call), call.known_whole("K"), call.known_whole("N")
     stored = call.shape(1)
-    if stored and rows and columns and isinstance(stored[0], int):
-        needed = (rows * columns + 1) // 2
-        if len(stored) == 1 and stored[0] < needed:
-            raise MismatchError(f"`B` has {stored[0]} elements, and {needed} are needed")
+    if stored and rows and columns:
+        _check_length("B", stored, (rows * columns + 1) // 2)
+    scales, size = call.shape(2), call.known_whole("block_size")
+    if scales and rows and columns and size:
+        _check_length("absmax", scales, -(-rows * columns // size))
     return found
+
+
+def _check_length(name: str, shape: Shape, needed: int) -> None:
+    if len(shape) == 1 and isinstance(shape[0], int) and shape[0] < needed:
+        raise MismatchError(f"`{name}` has {shape[0]} elements, and {needed} are needed")
 
 
 def blocked_matmul(call: Call) -> Type:
@@ -192,6 +212,10 @@ def blocked_matmul(call: Call) -> Type:
         call.agree_all(blocks, needed, message)
     if rows and columns and size and call.known("weight_prepacked") == 0:
         _check_scales(call, columns, -(-rows // size))
+    bias = call.shape(5)
+    if columns and bias is not None and len(call.types) == 6:
+        message = f"`bias` is {listed(bias)}, and the attributes say [{columns}]"
+        call.agree_all(bias, (columns,), message)
     return found
 
 
@@ -210,6 +234,10 @@ def gathering_blocks(call: Call) -> Type:
     dimension depends on how they are stored.
     """
     data, indices, axis = call.shape(0), call.shape(1), call.known_whole("gather_axis")
+    scales = call.shape(2)
+    if data is not None and scales is not None and len(scales) != len(data):
+        message = f"scales have the {len(data)} dimensions of the data, not {len(scales)}"
+        raise MismatchError(message)
     if not data or indices is None:
         return unknown(call)
     rank = len(data) + len(indices) - 1
@@ -345,6 +373,7 @@ ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
     "onnx.ReverseSequence": reversing,
     "onnx.SpaceToDepth": space_to_depth,
     "onnx.Transpose": transposing,
+    "com.microsoft.ConvTransposeWithDynamicPads": transposed_later,
     "com.microsoft.DynamicQuantizeLSTM": quantized_recurrent,
     "com.microsoft.DynamicQuantizeMatMul": product_of_matrices,
     "com.microsoft.FusedConv": fused_convolving,

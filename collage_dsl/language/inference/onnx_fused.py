@@ -143,6 +143,10 @@ def group_normalizing_images(call: Call) -> Type:
 def skipping_images(call: Call) -> Type:
     """The second result is the sum that is normalized."""
     _check_images_of_groups(call)
+    shape, skipped = call.shape(), call.shape(3)
+    if shape and skipped and call.known_whole("channels_last") == 1:
+        message = f"what is added has {skipped[-1]} channels, not {shape[-1]}"
+        call.agree(skipped[-1], shape[-1], message)
     one = result(call, call.shape())
     return TupleType((one, one))
 
@@ -270,6 +274,14 @@ def multi_head_attention(call: Call) -> Type:
     return unknown(call)
 
 
+def stepping_attention(call: Call) -> Type:
+    """The query is one step."""
+    query = call.shape()
+    if query is not None and len(query) == 3:
+        call.agree(query[1], 1, f"a query is one step, not {query[1]}")
+    return unknown(call)
+
+
 def grouped_attention(call: Call) -> Type:
     """
     Keys of 3 dimensions come next, with heads of the size of those of the query. Without keys, the
@@ -318,6 +330,7 @@ FUSED: Mapping[str, Callable[[Call], Type]] = {
     "onnx.Attention": attention,
     "onnx.BatchNormalization": batch_normalizing,
     "onnx.GroupNormalization": group_normalizing,
+    "com.microsoft.DecoderMaskedMultiHeadAttention": stepping_attention,
     "com.microsoft.GroupNorm": group_normalizing_images,
     "com.microsoft.SkipGroupNorm": skipping_images,
     "com.microsoft.GroupQueryAttention": grouped_attention,

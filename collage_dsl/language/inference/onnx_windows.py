@@ -105,6 +105,15 @@ def _image(shape: Shape, channels: Dim) -> Shape:
 
 
 def transposed(call: Call) -> Type:
+    return _transposed(call, 2)
+
+
+def transposed_later(call: Call) -> Type:
+    """The padding comes before the bias."""
+    return _transposed(call, 3)
+
+
+def _transposed(call: Call, bias: int) -> Type:
     """The weight is `[channels, filters of a group, …]`."""
     shape, kernel = _with_rank_of(call.shape(1), call.shape(0)), call.shape(1)
     if shape is None or kernel is None:
@@ -118,7 +127,7 @@ def transposed(call: Call) -> Type:
         raise MismatchError(f"{kernel[0]} channels do not make {group} groups")
     filters = UNKNOWN_DIM if group is None else times(kernel[1], group)
     _check_kernel(call, kernel)
-    _check_bias(call, 2, filters)
+    _check_bias(call, bias, filters)
     return result(call, _image(shape, filters))
 
 
