@@ -126,7 +126,11 @@ def quotient(left: Values, right: Values, *, is_exact: bool = False) -> Values:
         kept = slice(1, 2) if is_exact else slice(1)
         return one_of(value for found in results for value in found[kept])
     least, most = _ratios(left, right, rounded=not is_exact)
-    return between(least, most, whole=not is_exact)
+    found, by = between(least, most, whole=not is_exact), right.only()
+    if is_exact or not left.whole or not isinstance(by, int) or by < 1 or left.modulus % by:
+        return found
+    is_known = left.rest % by == 0 or left.bounds()[0] >= 0
+    return found.meet(divided_by(left.modulus // by, left.rest // by)) if is_known else found
 
 
 def _ratios(left: Values, right: Values, *, rounded: bool = False) -> tuple[Number, Number]:

@@ -115,11 +115,14 @@ def near(way: Facts, left: Expression, value: float, tolerance: float) -> None:
 
 
 def near_all(way: Facts, left: Expression, values: Values, tolerance: float) -> None:
-    """Add that `left` differs from one of `values` by at most `tolerance` times the greater."""
+    """
+    Add that `left` differs from one of `values` by at most `tolerance` times the one that is
+    further from 0. Both are on the same side of 0.
+    """
     least, most = values.bounds()
-    beyond = max(abs(least), abs(most)) * tolerance / (1 - tolerance) * _EXACTLY
-    if beyond < inf:
-        narrow(way, left, between(least - beyond, most + beyond))
+    nearer, further = (1 - tolerance) / _EXACTLY, _EXACTLY / (1 - tolerance)
+    low = least * (nearer if least > 0 else further)
+    narrow(way, left, between(low, most * (further if most > 0 else nearer)))
 
 
 _EXACTLY = 1 + 1e-9
