@@ -361,7 +361,16 @@ def test_what_a_graph_cannot_hold_is_named() -> None:
             p = R.print(x, format="{}")
             return x
 
+        @R.function
+        def laid_out(x: R.Tensor((2, 3), "float32")) -> R.Tensor((3, 2), "float32"):
+            with R.dataflow():
+                y = R.layout_transform(x, index_map=lambda i, j: (j, i))
+                R.output(y)
+            return y
+
     assert refusal(Module) == "the module has no function `main`"
+    said = "the attribute value `T.index_map(lambda i, j: (j, i))` cannot be represented, at `y`"
+    assert refusal(Module, "laid_out") == said
     assert refusal(Module, "conditional") == "`y` is an if, which cannot be represented"
     assert refusal(Module, "calling") == "`y` calls the function `called`"
     assert (
@@ -415,3 +424,15 @@ def test_a_tuple_that_a_call_gives_is_returned_as_its_fields() -> None:
 
     assert [graph.nodes[i].name for i in graph.outputs] == ["halves.0", "halves.1"]
     assert graph.returns_tuple
+
+
+def test_a_variable_without_a_name_gets_one() -> None:
+    """An input of ONNX with an empty name is one that is not given."""
+    x, y = (relax.Var("", R.Tensor((2,), "float32")) for _ in range(2))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            output = builder.emit_output(relax.op.add(x, y))
+        builder.emit_func_output(output)
+
+    assert [node.name for node in from_relax(builder.get()).nodes[:2]] == ["value", "value_1"]

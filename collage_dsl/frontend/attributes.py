@@ -8,7 +8,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from collage_dsl.frontend.errors import UnsupportedRelax
+from collage_dsl.frontend.errors import UnsupportedValue
 from collage_dsl.graph import Attribute
 from collage_dsl.graph.floats import as_written
 
@@ -61,7 +61,7 @@ def plain(value: Any) -> Attribute:
             return str(value.value)
         case tvm_ffi.Array() | tuple() | list():
             return tuple(plain(item) for item in value)
-    raise UnsupportedRelax(f"the attribute value `{value}` cannot be represented")
+    raise UnsupportedValue(f"the attribute value `{value}` cannot be represented")
 
 
 def attributes_type(op: str) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from collage_dsl.frontend.errors import UnsupportedRelax
+from collage_dsl.frontend.errors import UnsupportedRelax, UnsupportedValue
 from collage_dsl.graph import Dim
 from collage_dsl.graph.sizes import UNKNOWN as UNKNOWN
 
@@ -63,7 +63,7 @@ def _text(expr: Any) -> str:
         return f"{_operand(expr.a)} {sign} {_operand(expr.b)}"
     if (name := _PREFIX.get(type(expr))) is not None:
         return f"{name}({_text(expr.a)}, {_text(expr.b)})"
-    raise UnsupportedRelax(f"the dimension `{expr}` cannot be represented")
+    raise UnsupportedValue(f"the dimension `{expr}` cannot be represented")
 
 
 def _operand(expr: Any) -> str:

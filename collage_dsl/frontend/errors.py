@@ -86,3 +86,7 @@ _NOTATION = (
 
 class UnsupportedRelax(FrontendError):  # noqa: N818, reads as what it says
     """A Relax function contains something that a `Graph` cannot contain."""
+
+
+class UnsupportedValue(UnsupportedRelax):
+    """An attribute, a dimension or a type that a `Graph` cannot contain; not yet said where."""

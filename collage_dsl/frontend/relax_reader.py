@@ -1,6 +1,7 @@
 """Make the nodes of a graph from the bindings of a Relax function, in the form that it has."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -13,7 +14,7 @@ from collage_dsl.frontend.attributes import attributes_of, plain
 from collage_dsl.frontend.dataflow import Dataflow
 from collage_dsl.frontend.devices import device_of
 from collage_dsl.frontend.dims import dim_of
-from collage_dsl.frontend.errors import UnsupportedRelax
+from collage_dsl.frontend.errors import UnsupportedRelax, UnsupportedValue
 from collage_dsl.frontend.onnx_in_relax import is_onnx, onnx_node
 from collage_dsl.frontend.onnx_kept import Inside
 from collage_dsl.frontend.types import DTYPE, SCALARS, SHAPE, STRING, type_of
@@ -70,7 +71,8 @@ class Reader:
         self.name_variables(function)
         for param in function.params:
             self.symbols |= set(map(hash, relax.analysis.definable_tir_vars_in_type(param.ty)))
-            type_ = self.types.get(hash(param)) or type_of(param.ty)
+            with _named_in_errors(self.names[hash(param)]):
+                type_ = self.types.get(hash(param)) or type_of(param.ty)
             node = Node(self.names[hash(param)], Form.INPUT, type_)
             self.index[hash(param)] = self.add(node, param)
         bindings: list[Any] = []
@@ -88,7 +90,8 @@ class Reader:
             if _is_composite(binding.value):
                 self.composites[hash(binding.var)] = binding.value
             else:
-                self.index[hash(binding.var)] = self.bound(binding)
+                with _named_in_errors(self.names[hash(binding.var)]):
+                    self.index[hash(binding.var)] = self.bound(binding)
                 bindings.append(binding)
         return bindings
 
@@ -140,6 +143,8 @@ class Reader:
             self.names[hash(var)] = self.unique(self.given.get(hash(var)) or str(var.name))
 
     def unique(self, name: str) -> str:
+        """A name that is not taken, and not empty, which would be no value in a model of ONNX."""
+        name = name or "value"
         result, count = name, 0
         while result in self.taken:
             count += 1
@@ -365,6 +370,15 @@ def _noted_kind(function: Any) -> Kind:
     """The kind of a PrimFunc as TVM has noted it; opaque if it has no kind that we know."""
     noted = int((function.attrs or {}).get("op_pattern", Kind.OPAQUE))
     return next((kind for kind in Kind if kind == noted), Kind.OPAQUE)
+
+
+@contextmanager
+def _named_in_errors(name: str) -> Iterator[None]:
+    """Say in an error about a value that it is at the variable `name`."""
+    try:
+        yield
+    except UnsupportedValue as error:
+        raise UnsupportedRelax(f"{error}, at `{name}`") from None
 
 
 def _is_composite(value: Any) -> bool:

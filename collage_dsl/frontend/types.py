@@ -6,7 +6,7 @@ import tvm
 from tvm import relax
 
 from collage_dsl.frontend.dims import UNKNOWN, Symbols, dim_of, expr_of
-from collage_dsl.frontend.errors import UnsupportedRelax
+from collage_dsl.frontend.errors import UnsupportedValue
 from collage_dsl.graph import Dim, OpaqueType, TensorType, TupleType, Type
 
 UNKNOWN_DTYPE = "unknown"
@@ -33,7 +33,7 @@ def type_of(type_: Any) -> Type:
             return OpaqueType(str(type_.dtype))
         case relax.ObjectType() | relax.AnyType():
             return OpaqueType("object")
-    raise UnsupportedRelax(f"values of type `{type_}` cannot be represented")
+    raise UnsupportedValue(f"values of type `{type_}` cannot be represented")
 
 
 def _dims(type_: Any) -> tuple[Dim, ...] | None:
