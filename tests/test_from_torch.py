@@ -247,6 +247,39 @@ def _torch(array: Any) -> Any:
 
 
 @pytest.mark.torch
+def test_logarithms_of_large_and_small_powers_are_those_of_pytorch() -> None:
+    import torch
+
+    class Logarithms(torch.nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            return torch.nn.functional.logsigmoid(x), torch.logaddexp(x, y), torch.logaddexp2(x, y)
+
+    x = np.array([-200, 200, -1, 0.5, np.inf, -np.inf, np.inf], np.float32)
+    y = np.array([-201, -3, 2, 0.5, np.inf, -np.inf, 1], np.float32)
+    program = exported(Logarithms(), _torch(x), _torch(y))
+    assert_as_in_pytorch(program, compiled(program), {"x": x, "y": y})
+
+
+@pytest.mark.torch
+def test_reading_a_program_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """The exporter would log that it keeps a constant which is an output."""
+    import torch
+
+    class Constant(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(3, 4))
+
+        def forward(self, x: Any) -> Any:
+            return self.weight * 2, x + self.weight
+
+    program = exported(Constant(), torch.zeros(3, 4))
+    caplog.clear()
+    collage.from_torch(program)
+    assert not [each for each in caplog.records if each.levelname != "DEBUG"]
+
+
+@pytest.mark.torch
 def test_inputs_and_outputs_keep_their_names() -> None:
     import torch
 

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -83,13 +84,42 @@ def _export(program: Any, path: Path) -> None:
     import torch
 
     try:
-        written = torch.onnx.export(program, dynamo=True, verbose=False)
+        written = torch.onnx.export(
+            program, dynamo=True, verbose=False, custom_translation_table=_translations()
+        )
         _name_inputs(written.model.graph, program.graph_signature)
         written.save(path, external_data=True)
     except Exception as error:  # the exporter raises errors of all kinds
         raise FrontendError(
             f"cannot import the PyTorch program: {sentence(_cause(error))}"
         ) from error
+
+
+def _translations() -> dict[Any, Any]:
+    """
+    What is written for operators for which the exporter writes logarithms of powers that may be 0
+    or infinite: `Log(Sigmoid(x))` is -inf for -200, where PyTorch gives -200.
+    """
+    import torch
+    from onnxscript import opset18 as op
+
+    def log_sigmoid(x: Any) -> Any:
+        return op.Neg(op.Softplus(op.Neg(x)))
+
+    def log_add_exp(x: Any, y: Any) -> Any:
+        zero = op.CastLike(op.Constant(value_float=0.0), x)
+        between = op.Where(op.Equal(x, y), zero, op.Sub(x, y))  # infinities may be equal
+        return op.Add(op.Max(x, y), op.Softplus(op.Neg(op.Abs(between))))
+
+    def log_add_exp2(x: Any, y: Any) -> Any:
+        one_bit = op.CastLike(op.Constant(value_float=log(2)), x)
+        return op.Div(log_add_exp(op.Mul(x, one_bit), op.Mul(y, one_bit)), one_bit)
+
+    return {
+        torch.ops.aten.log_sigmoid.default: log_sigmoid,
+        torch.ops.aten.logaddexp.default: log_add_exp,
+        torch.ops.aten.logaddexp2.default: log_add_exp2,
+    }
 
 
 def _name_inputs(graph: Any, signature: Any) -> None:
@@ -113,12 +143,14 @@ def _cause(error: BaseException) -> BaseException:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without the warnings of the exporter, which are advice on its own use."""
-    log = logging.getLogger("torch.onnx")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        log.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
