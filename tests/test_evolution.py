@@ -92,6 +92,7 @@ def test_the_fastest_of_all_plans_is_found(seed: int) -> None:
     )
 
     assert time(found.plan) == pytest.approx(least)
+    assert found.is_complete
     assert len(set(races.plans)) == len(races.plans), "no plan is raced twice"
     for plan in races.plans:
         assert_runs(plan)
@@ -128,6 +129,7 @@ def test_the_planted_plan_is_found_among_many_without_trying_most(seed: int) -> 
     )
 
     assert len(every) > 3_000
+    assert not found.is_complete
     assert races.time(found.plan) == pytest.approx(least)
 
 

@@ -258,7 +258,12 @@ def test_the_text_says_what_a_refinement_has_tried_and_gained() -> None:
     race = report("refined", ("native", 1.0, 1.0), ("refined", 0.9, 0.8))
     texts = [
         said(race.model_copy(update={"refinement": refinement.model_copy(update=changed)}))
-        for changed in ({}, {"kept": False}, {"before": None, "failed": 0, "known": 0, "run": 1})
+        for changed in (
+            {},
+            {"kept": False},
+            {"before": None, "failed": 0, "known": 0, "run": 1},
+            {"before": None, "failed": 0, "known": 0, "run": 0, "complete": True},
+        )
     ]
 
     counted = "refined for 60 s: 7 plans run, 2 known before, 1 could not be built"
@@ -266,3 +271,5 @@ def test_the_text_says_what_a_refinement_has_tried_and_gained() -> None:
     assert "kept the refined plan: 800.00 ms\n" in texts[0]
     assert "in alternation: not faster for certain, so not kept\n" in texts[1]
     assert "refined for 60 s: 1 plan run; none was faster\n" in texts[2]
+    ended = "refined until no other plan was found, in less than 60 s"
+    assert f"{ended}: 0 plans run; none was faster\n" in texts[3]

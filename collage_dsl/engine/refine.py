@@ -182,6 +182,7 @@ class Refiner:
             run=len(new),
             known=before,
             failed=sum(isinstance(cost, Infeasible) for cost in new),
+            complete=found.is_complete,
             kept=is_kept,
             before=latency(list(final[0].times)) if final else None,
             after=latency(list(final[1].times)) if final else None,

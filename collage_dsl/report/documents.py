@@ -334,6 +334,9 @@ class RefinementDocument(Document):
     run: int = Field(description="plans that were built and run")
     known: int = Field(description="plans that were run before, as the state says")
     failed: int = Field(description="plans that could not be built")
+    complete: bool = Field(
+        default=False, description="whether no other plan was found before the time was over"
+    )
     kept: bool = Field(description="whether the refined plan is faster for certain, and was kept")
     before: LatencyDocument | None = Field(description="null where no plan was faster")
     after: LatencyDocument | None

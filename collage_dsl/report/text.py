@@ -300,7 +300,10 @@ def _gain(document: RaceDocument) -> str:
 
 def _refinement(document: RefinementDocument) -> str:
     """What the refinement has tried, and what it has gained."""
-    tried = f"refined for {document.budget:.0f} s: {_count(document.run, 'plan')} run"
+    budget = f"{document.budget:.0f} s"
+    until = f"until no other plan was found, in less than {budget}"
+    how_long = until if document.complete else f"for {budget}"
+    tried = f"refined {how_long}: {_count(document.run, 'plan')} run"
     known = f", {document.known} known before" if document.known else ""
     failed = f", {document.failed} could not be built" if document.failed else ""
     if document.before is None or document.after is None:

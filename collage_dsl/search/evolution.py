@@ -40,10 +40,14 @@ _FINALISTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """The plan that is kept, and all times: those known before, and the new ones."""
+    """
+    The plan that is kept, and all times: those known before, and the new ones. `is_complete` where
+    no other plan was found before the time was over.
+    """
 
     plan: Plan
     times: Times
+    is_complete: bool
 
 
 def refine(
@@ -74,9 +78,11 @@ def refine(
         times[start.candidates] = 1.0
         heard(start.candidates, 1.0)
     waiting = [each.candidates for each in seeds if each.candidates not in times]
+    is_complete = False
     while not is_over():
         child = waiting.pop(0) if waiting else _child(breeding, times, number)
         if child is None:
+            is_complete = True
             break
         best = fittest(times)[0]
         ratio = race(breeding.problem.plan(best), breeding.problem.plan(child))
@@ -87,8 +93,8 @@ def refine(
             break
         plan = breeding.problem.plan(genome)
         if beats(start, plan):
-            return Refined(plan, times)
-    return Refined(start, times)
+            return Refined(plan, times, is_complete)
+    return Refined(start, times, is_complete)
 
 
 def fittest(times: Times) -> list[Genome]:
