@@ -6,7 +6,7 @@ from pathlib import Path
 import tvm
 
 import collage_dsl
-from tests.commands import said
+from tests.commands import assert_one_message, said
 
 SPEC = """\
 collage 1;
@@ -107,3 +107,12 @@ def test_specs_that_no_file_can_have_together_are_told(tmp_path: Path) -> None:
 
     assert (done.code, done.out) == (1, "")
     assert "one file cannot have all 2 specs of the target: two specs are named `a`" in done.err
+
+
+def test_a_kind_that_tvm_does_not_have_is_told(tmp_path: Path) -> None:
+    spec = tmp_path / "nokind.collage"
+    spec.write_text("collage 1;\ntarget t on nokind { rules op_call_by_kind(); }\n")
+
+    done = said("embed", spec)
+
+    assert_one_message(done, 1, 'TVM refuses the target `t`: Target kind "nokind" is not defined')

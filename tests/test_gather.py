@@ -132,6 +132,20 @@ def test_a_compiler_where_tvm_refuses_it_is_refused_with_what_to_write() -> None
         collage.gather({"kind": "llvm", "compiler": "onednn"})
 
 
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("nokind", 'kind "nokind" is not defined'),
+        ({"kind": "nokind"}, 'kind "nokind" is not defined'),
+        ({"kind": "llvm", "no_option": 1}, "Unknown config option 'no-option'"),
+        ({"kind": "llvm", "mcpu": 7}, "Option 'mcpu': expected type 'str'"),
+    ],
+)
+def test_a_target_that_tvm_refuses_is_refused_with_its_reason(target: Any, reason: str) -> None:
+    with pytest.raises(TargetError, match=f"^TVM refuses the target.*: .*{reason}"):
+        collage.gather(target)
+
+
 def test_options_that_a_spec_cannot_say_are_not_lost_in_silence() -> None:
     with pytest.raises(TargetError, match="cannot say the option `devices`"):
         collage.gather({"kind": "composite", "devices": [{"kind": "llvm"}]})

@@ -192,3 +192,8 @@ def test_a_feature_that_is_no_spec_is_refused_with_its_diagnostics() -> None:
 
     with pytest.raises(collage.RuleError, match="fusion_spec of a target:2:10"):
         collage.extract(target)
+
+
+def test_a_target_that_tvm_refuses_gets_no_spec() -> None:
+    with pytest.raises(TargetError, match=r"TVM refuses the target: Unknown config option 'no'$"):
+        collage.attach({"kind": "llvm", "no": 1}, spec_for())

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count, takewhile
 from typing import Any
 
@@ -34,17 +34,14 @@ def embedded(spec: FusionSpec) -> dict[str, Any]:
     The TVM target of `spec` as plain data for JSON: its kind, its options and the spec, without
     the options that TVM adds for this machine.
     """
-    usual = tvm.target.Target(spec.target.kind)
+    named = f" `{spec.name}`"
+    usual = made(spec.target.kind, named)
     known = usual.kind.options
     options = {
         name if name in known else name.replace("_", "-"): value
         for name, value in spec.target.options.items()
     }
-    try:
-        target = attach({"kind": spec.target.kind, **options}, spec)
-    except ValueError as problem:
-        reason = str(problem).split(". Known options")[0]
-        raise TargetError(f"TVM refuses the target `{spec.name}`: {reason}") from None
+    target = _attached({"kind": spec.target.kind, **options}, (spec,), named)
     added = dict(usual.export())
     said = {n: v for n, v in target.export().items() if n == "kind" or added.get(n) != v}
     plain: dict[str, Any] = plain_options(said)
@@ -59,9 +56,26 @@ def attach(target: tvm.target.Target | Mapping[str, Any] | str, *specs: FusionSp
     """
     A TVM target like `target` whose features carry `specs`, in place of its own specs.
 
-    Raises `TargetError` if the target has another kind than a spec is for, and if it has a spec
-    as a plain option, as in the original design.
+    Raises `TargetError` if the target has another kind than a spec is for, if it has a spec as a
+    plain option, as in the original design, and if TVM refuses it.
     """
+    return _attached(target, specs)
+
+
+def made(options: Mapping[str, Any] | str, named: str = "") -> Any:
+    """The TVM target of `options`. Raises `TargetError` with the reason if TVM refuses it."""
+    try:
+        return tvm.target.Target(options)
+    except ValueError as problem:
+        reason = str(problem).split(". Known options")[0].split(". Target creation from")[0]
+        raise TargetError(f"TVM refuses the target{named}: {reason}") from None
+
+
+def _attached(
+    target: tvm.target.Target | Mapping[str, Any] | str,
+    specs: Sequence[FusionSpec],
+    named: str = "",
+) -> Any:
     options = options_of(target)
     if not specs:
         raise TargetError("no spec is given to attach to the target")
@@ -69,7 +83,7 @@ def attach(target: tvm.target.Target | Mapping[str, Any] | str, *specs: FusionSp
         _check_spec(spec, options["kind"])
     texts = {_feature(number): to_text(spec) for number, spec in enumerate(specs, 1)}
     others = {name: value for name, value in options.items() if not name.startswith(ATTRIBUTE)}
-    return tvm.target.Target({**others, **texts})
+    return made({**others, **texts}, named)
 
 
 def _check_spec(spec: FusionSpec, kind: str) -> None:

@@ -20,7 +20,14 @@ from collage_dsl.language.resolve.pattern_tables import NoTableError
 from collage_dsl.resources import shipped_spec, shipped_specs
 from collage_dsl.rules import FusionSpec, Limits, OpPredicate
 from collage_dsl.rules.predicate import BACKEND, Predicate
-from collage_dsl.targets.attach import COMPILER, TargetError, extract_all, options_of
+from collage_dsl.targets.attach import (
+    COMPILER,
+    TargetError,
+    embedded,
+    extract_all,
+    made,
+    options_of,
+)
 from collage_dsl.targets.registered_tables import is_registered, registered_table
 
 _NOT_OPTIONS = ("kind", "tag", "host")
@@ -62,7 +69,9 @@ def gather_all(
     compiler = str(options.get(COMPILER, NATIVE))
     spec = _of_compiler(compiler, backends)
     said = _said(options)
-    return (replace(spec, target=replace(spec.target, kind=options["kind"], options=said)),)
+    found = replace(spec, target=replace(spec.target, kind=options["kind"], options=said))
+    embedded(found)  # Raises `TargetError` for an option that TVM refuses.
+    return (found,)
 
 
 def current_targets(module: tvm.IRModule) -> list[Any]:
@@ -167,7 +176,7 @@ def _said(options: Mapping[str, Any]) -> dict[str, Option]:
 def _usual(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that TVM itself adds to a target of that kind and device."""
     given = {name: options[name] for name in ("kind", "device") if name in options}
-    added = tvm.target.Target(given).export()
+    added = made(given).export()
     return {name: value for name, value in added.items() if name not in given}
 
 
