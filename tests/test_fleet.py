@@ -692,6 +692,7 @@ def test_a_scheduler_needs_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
         (("--key", KEY), "given together"),
         (("--tracker", "nowhere", "--key", KEY), "write HOST:PORT"),
         (("--scheduler", "127.0.0.1:1"), "the scheduler 127.0.0.1:1 does not answer"),
+        (("--scheduler", "no://h:1"), "no://h:1 does not answer: unknown address scheme"),
     ],
 )
 def test_what_is_wrong_with_the_options_is_said(
@@ -700,6 +701,19 @@ def test_what_is_wrong_with_the_options_is_said(
     monkeypatch.setattr("collage_dsl.measuring.elsewhere._CONNECTING", 0.2)
     with pytest.raises(RemoteError, match=said), Elsewhere(*_fields(options)).fleet():
         pass
+
+
+def test_no_client_is_made_for_a_scheduler_without_a_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import distributed
+
+    made: list[object] = []
+    monkeypatch.setattr(distributed, "Client", lambda *given, **_: made.append(given))
+    with pytest.raises(RemoteError, match="missing port number"):
+        Elsewhere(scheduler="nowhere").fleet().__enter__()
+
+    assert not made
 
 
 def test_a_scheduler_that_is_silent_is_waited_for_only_for_a_while(

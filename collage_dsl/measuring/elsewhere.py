@@ -88,6 +88,7 @@ def _of_dask(scheduler: str) -> Iterator[tuple[Executor, int]]:
     """The executor of a Dask cluster, and how many threads it has."""
     try:
         from distributed import Client
+        from distributed.comm.addressing import resolve_address
     except ModuleNotFoundError as missing:
         advice = "install it with: pip install 'collage_dsl[dask]'"
         raise RemoteError(
@@ -95,8 +96,9 @@ def _of_dask(scheduler: str) -> Iterator[tuple[Executor, int]]:
         ) from None
     # Dask waits forever for the first word of what accepts a connection.
     connect = partial(Client, scheduler, timeout=_CONNECTING, set_as_default=False)
-    connecting = in_thread(connect)
     try:
+        resolve_address(scheduler)  # A client of a wrong address prints an error when it ends.
+        connecting = in_thread(connect)
         client: Any = connecting.result(2 * _CONNECTING)
     except TimeoutError:
         raise RemoteError(
