@@ -46,6 +46,13 @@ def test_an_operator_that_is_not_there() -> None:
     assert_one_message(said("ops", "nn.conv2D"), 2, "did you mean `nn.conv2d`?")
 
 
+def test_a_part_of_names_is_answered_with_a_glob_that_finds_them() -> None:
+    for part in ("conv", "conv*"):
+        assert_one_message(said("ops", part), 2, "write '*conv*' for those that have it in")
+    assert "nn.conv2d(data, weight)" in said("ops", "*conv*").out
+    assert_one_message(said("ops", "zzz"), 2, "`collage ops` lists all")
+
+
 def test_explain_answers_by_its_schemas() -> None:
     page = ExplainDocument.model_validate_json(
         said("explain", "E0201", "--output-format", "json").out

@@ -29,7 +29,12 @@ def show_operators(wanted: str, output_format: str) -> None:
 def _hint(wanted: str, names: Iterable[str]) -> str:
     if any(name.startswith(f"{wanted}.") for name in names):
         return f"write '{wanted}.*' for those that begin so"
-    return did_you_mean(wanted, names) or "`collage ops` lists all"
+    if similar := did_you_mean(wanted, names):
+        return similar
+    anywhere = f"*{wanted.strip('*')}*"
+    if any(fnmatchcase(name, anywhere) for name in names):
+        return f"write '{anywhere}' for those that have it in their names"
+    return "`collage ops` lists all"
 
 
 def _lines(found: Iterable[Operator]) -> Iterator[str]:
