@@ -21,10 +21,19 @@ def yaml_of(text: str) -> Any:
     except YamlError:
         raise
     except (yaml.YAMLError, ValueError) as problem:
+        if isinstance(problem, yaml.MarkedYAMLError):
+            _leave_out_excerpts(problem)
         said = " ".join(str(problem).replace('in "<unicode string>", ', "at ").split())
         raise YamlError(f"it is not YAML: {said}") from None
     except RecursionError:
         raise YamlError("it is not YAML: it is nested too deeply") from None
+
+
+def _leave_out_excerpts(problem: yaml.MarkedYAMLError) -> None:
+    """Leave the lines of the text out of a message that becomes one line."""
+    for mark in (problem.context_mark, problem.problem_mark):
+        if mark is not None:
+            mark.buffer = None
 
 
 _MOST_PARTS = 50_000

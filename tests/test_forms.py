@@ -210,6 +210,17 @@ def test_convert_says_what_is_wrong(tmp_path: Path) -> None:
     assert_one_message(done, 1, "spec.json: collage: this field is missing")
 
 
+def test_convert_names_the_file_of_a_mistake_that_a_spec_file_can_have(tmp_path: Path) -> None:
+    path = tmp_path / "spec.json"
+    target = {"target": {"name": "x y"}, "rule": {"type": "op_call_by_kind"}}
+    path.write_text(json.dumps({"collage": 1, "targets": [target]}))
+
+    done = said("convert", path, "--to", "collage")
+
+    assert done.code == 1
+    assert done.err.startswith(f"{path} as a spec file:3:10: error[E0101]: ")
+
+
 def test_a_file_without_targets_is_not_converted(tmp_path: Path) -> None:
     path = tmp_path / "patterns.collage"
     path.write_text("collage 1;\npattern p(x) { y = nn.relu(x); yield y; }\n")

@@ -43,6 +43,6 @@ def _specs(file: str, allow_extern: bool) -> Specs:
         path = spec_file(file)
         return load(path, search=import_folders(path), allow_extern=allow_extern)
     try:
-        return from_form(read(file).text)
+        return from_form(read(file).text, name=f"{file} as a spec file")
     except FormError as problem:
         raise FormError(f"{file}: {problem}") from None

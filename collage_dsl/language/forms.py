@@ -56,9 +56,9 @@ def to_form(specs: Specs) -> dict[str, Any]:
     return {"collage": EDITION, "targets": [_plain(spec) for spec in specs.values()]}
 
 
-def from_form(form: Any) -> Specs:
+def from_form(form: Any, *, name: str = "<form>") -> Specs:
     """
-    The specs of `form`, checked like those in a file.
+    The specs of `form`, checked like those in a file. Diagnostics show their text, under `name`.
 
     Raises FormError if `form` is not a form of specs, and RuleError for what would be wrong in a
     file too.
@@ -66,7 +66,7 @@ def from_form(form: Any) -> Specs:
     try:
         document = _document().model_validate(form)
         specs = [_built(each) for each in document.targets]  # type: ignore[attr-defined]
-        return checked(specs, "<form>")
+        return checked(specs, name)
     except pydantic.ValidationError as problem:
         raise FormError(_first(problem)) from None
     except ValueError as problem:
@@ -79,7 +79,7 @@ def to_json(specs: Specs) -> str:
     return json_text(to_form(specs))
 
 
-def from_json(text: str) -> Specs:
+def from_json(text: str, *, name: str = "<form>") -> Specs:
     """Raises FormError and RuleError, as `from_form` does."""
     try:
         if _short(text).count("{") > _MOST_PARTS:
@@ -89,7 +89,7 @@ def from_json(text: str) -> Specs:
         raise
     except (ValueError, RecursionError) as problem:
         raise FormError(f"it is not JSON: {problem}") from None
-    return from_form(form)
+    return from_form(form, name=name)
 
 
 def _with_distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -107,13 +107,13 @@ def to_yaml(specs: Specs) -> str:
     return printable_lines(text)
 
 
-def from_yaml(text: str) -> Specs:
+def from_yaml(text: str, *, name: str = "<form>") -> Specs:
     """Raises FormError and RuleError, as `from_form` does."""
     try:
         form = yaml_of(text)
     except YamlError as problem:
         raise FormError(str(problem)) from None
-    return from_form(form)
+    return from_form(form, name=name)
 
 
 def schema() -> dict[str, Any]:
