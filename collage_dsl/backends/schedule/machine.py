@@ -15,12 +15,14 @@ class Machine:
 
     `dots` is the intrinsic of LLVM that adds to each int32 of a vector the products of four
     unsigned bytes with four signed ones (VNNI); empty if the processor has no instruction for it.
+    `broadcasts` are the scalars that are read, each into all lanes, while one vector is multiplied.
     """
 
     lanes: int
     registers: int
     cores: int
     dots: str = ""
+    broadcasts: int = 1
 
     @property
     def has_few_registers(self) -> bool:
@@ -38,13 +40,18 @@ def machine_of(target: tvm.target.Target) -> Machine:
     if target.kind.name != "llvm":
         return Machine(lanes=4, registers=16, cores=cores)
     if llvm_cpu_has_features("avx512f", target):
-        return Machine(lanes=16, registers=32, cores=cores, dots=_dots(target, "avx512vnni", 512))
+        dots = _dots(target, "avx512vnni", 512)
+        broadcasts = 2 if str(target.attrs.get("mcpu")) in _ONE_MULTIPLIER else 1
+        return Machine(lanes=16, registers=32, cores=cores, dots=dots, broadcasts=broadcasts)
     if llvm_cpu_has_features("avx2", target):
         return Machine(lanes=8, registers=16, cores=cores, dots=_dots(target, "avxvnni", 256))
     if "aarch64" in str(target.attrs.get("mtriple", "")):
-        return Machine(lanes=4, registers=32, cores=cores)
+        return Machine(lanes=4, registers=32, cores=cores, broadcasts=2)
     return Machine(lanes=4, registers=16, cores=cores)
 
+
+_ONE_MULTIPLIER = frozenset({"icelake-client", "rocketlake", "tigerlake", "znver4"})
+"""Processors that multiply one vector of 512 bits in a cycle. They read two scalars in a cycle."""
 
 _FIRST_LLVM = 22  # the intrinsics take bytes from this version on
 

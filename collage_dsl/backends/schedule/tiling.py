@@ -53,16 +53,16 @@ def register_tile(
     The cheapest register tile for `rows` by `vectors` accumulated over `steps`, and its cycles.
 
     One step of an `a` by `b` tile takes `a * b` multiplications or its reads, whichever is longer.
-    Reads are `b` vectors, counted twice if they cross cache lines, and `a` broadcast scalars, two
-    a cycle. With fewer than eight accumulators the multipliers wait. A tile has at most `most`
-    rows.
+    Reads are `b` vectors, counted twice if they cross cache lines, and `a` broadcast scalars, of
+    which a machine reads one or two in the time of a multiplication. With fewer than eight
+    accumulators the multipliers wait. A tile has at most `most` rows.
     """
     best: tuple[float, RegisterTile] | None = None
     for tile in _tiles(min(rows, most), vectors, machine):
         cycles = 0.0
         for a, many in _chunks(rows, tile.rows):
             for b, times in _chunks(vectors, tile.vectors):
-                step = max(a * b, 8, b * (2 if sliding else 1) + a / 2)
+                step = max(a * b, 8, b * (2 if sliding else 1) + a / machine.broadcasts)
                 cycles += many * times * (step * steps + TILE_OVERHEAD)
         bodies = len(_chunks(rows, tile.rows)) * len(_chunks(vectors, tile.vectors))
         cycles *= 1 + 0.01 * bodies
