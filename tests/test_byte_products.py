@@ -127,6 +127,13 @@ def test_a_product_of_integers_is_exact(
     np.testing.assert_array_equal(found, right)
 
 
+OF_FEW_PIXELS = [
+    ((1, 129, 7, 7), (48, 129, 3, 3), {"padding": 1}),
+    ((2, 258, 13, 13), (30, 258, 3, 3), {"padding": 1, "strides": 2}),
+    ((1, 1024, 7, 7), (16, 1024, 1, 1), {}),
+    ((1, 96, 5, 9), (64, 96, 3, 3), {"padding": (1, 2, 1, 2), "dilation": 2}),
+]
+
 IMAGES = [
     ((1, 5, 9, 9), (3, 5, 3, 3), {"padding": 1}),
     ((2, 16, 7, 7), (20, 16, 1, 1), {}),
@@ -134,6 +141,7 @@ IMAGES = [
     ((1, 7, 12, 31), (6, 7, 3, 3), {"padding": (0, 1, 2, 0), "dilation": 2}),
     ((1, 64, 14, 14), (33, 64, 3, 3), {"padding": 1}),
     ((1, 130, 4, 4), (17, 130, 1, 1), {"strides": 2}),
+    *OF_FEW_PIXELS,
 ]
 
 
@@ -173,7 +181,27 @@ def test_a_convolution_of_dequantized_bytes_is_exact(
     one = x.astype("float64") - a
     other = w.astype("float64") - b.astype("float64")[:, None, None, None]
     right = 0.5 * convolved(one, other, **attrs) * t[:, None, None]
-    np.testing.assert_array_equal(found, right)
+    np.testing.assert_array_equal(found, right.astype("float32"))
+
+
+@pytest.mark.parametrize(("image", "filters", "attrs"), OF_FEW_PIXELS)
+def test_lanes_have_channels_where_an_image_has_few_pixels(
+    image: tuple[int, ...], filters: tuple[int, ...], attrs: dict[str, Any]
+) -> None:
+    target = tvm.target.Target({"kind": "llvm", "mcpu": "znver4"})
+    x, w, zero = drawn(image, "uint8", 0), drawn(filters, "int8", 1), drawn((), "uint8", 2)
+    scale = np.array(0.5, "float32")
+
+    def build(emit: Any, x: Any, w: Any, a: Any, s: Any) -> Any:
+        zeros = relax.const(np.zeros((), "int8"))
+        return R.nn.conv2d(quantized(emit, x, s, a, 1), quantized(emit, w, s, zeros, 0), **attrs)
+
+    scheduled = schedule_variant(function([x, w, zero, scale], build), "gemm", target=target)
+
+    (prepare,) = scheduled.prepared.values()
+    columns = -(-filters[0] // 16) * 16
+    steps = -(-filters[1] // 4) * filters[2] * filters[3]
+    assert [int(e) for e in prepare.params[1].shape] == [columns * (steps + 1) + steps]
 
 
 @pytest.mark.parametrize("processor", RUNNING)

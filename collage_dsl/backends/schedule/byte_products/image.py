@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -10,7 +11,13 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.byte_products.form import Factor, factor_of
-from collage_dsl.backends.schedule.byte_products.panels import QUAD, quad_of, quads, signed
+from collage_dsl.backends.schedule.byte_products.panels import (
+    QUAD,
+    as_unsigned,
+    quad_of,
+    quads,
+    signed,
+)
 from collage_dsl.backends.schedule.expressions import (
     Buffer,
     Expr,
@@ -20,6 +27,7 @@ from collage_dsl.backends.schedule.expressions import (
 )
 from collage_dsl.backends.schedule.groups import Inlined
 from collage_dsl.backends.schedule.loops import Stmt, load, loop, nest, sequence, store
+from collage_dsl.backends.schedule.packing import Source
 from collage_dsl.backends.schedule.scheduled import preparing
 from collage_dsl.backends.schedule.sliding import Sliding, sliding_of
 from collage_dsl.backends.schedule.stages import Axis, Stage, extents
@@ -63,6 +71,12 @@ class ByteImage:
         """The quads of a filter."""
         return quads(self.channel.extent) * self.taps
 
+    def step(self, number: Expr, *tap: Expr) -> Expr:
+        """The number of a quad of a filter: that of some channels, at a tap."""
+        for axis, index in zip(self.window.taps, tap, strict=True):
+            number = number * axis.extent + index
+        return number
+
 
 def byte_image(stage: Stage, inlined: Inlined) -> ByteImage | None:
     """The stage as a convolution of bytes whose second factor is the weight; None if it is none."""
@@ -87,6 +101,26 @@ def byte_image(stage: Stage, inlined: Inlined) -> ByteImage | None:
     return None if grouped else ByteImage(form, operand, weight)
 
 
+def in_quads(image: Source, form: ByteImage) -> Source:
+    """`image` by quads of channels, all of them unsigned bytes."""
+    channels = form.channel.extent
+    places = [form.channel.var.same_as(each) for each in form.window.moving.indices]
+    dimension = places.index(True)
+
+    def unsigned(value: Expr) -> Expr:
+        return tirx.Cast("int32", as_unsigned(value))
+
+    def quad(at: Sequence[Expr]) -> Expr:
+        return quad_of([byte(at, at[dimension] * QUAD + place) for place in range(QUAD)])
+
+    def byte(at: Sequence[Expr], channel: Expr) -> Expr:
+        if channels % QUAD:
+            channel = tirx.min(channel, integer(channels - 1))
+        return unsigned(image.value([*at[:dimension], channel, *at[dimension + 1 :]]))
+
+    return replace(image, value=quad, fill=quad_of([unsigned(image.fill)] * QUAD))
+
+
 def filter_size(form: ByteImage) -> int:
     """
     The packed weights: a filter after the other, its quads and then the sum of its bytes. The last
@@ -95,42 +129,47 @@ def filter_size(form: ByteImage) -> int:
     return (form.column.extent + 1) * (form.steps + 1)
 
 
+def filter_bytes(form: ByteImage, filter_: Expr, number: Expr, tap: Sequence[Expr]) -> list[Expr]:
+    """The signed bytes of a quad of channels in a filter, each an int32; 0 for what is none."""
+    axes = (*form.window.stage.spatial, *form.window.stage.reduced)
+    at = {axis.var: integer(0) for axis in axes if axis.extent == 1}
+    at |= {a.var: t for a, t in zip(form.window.taps, tap, strict=True)}
+    at |= {form.column.var: filter_}
+    channels = [number * QUAD + place for place in range(QUAD)]
+    values = [substitute(form.weight.value, at | {form.channel.var: each}) for each in channels]
+    return [
+        in_filter(form, channel, signed(value))
+        for channel, value in zip(channels, values, strict=True)
+    ]
+
+
+def ones_of(form: ByteImage, number: Expr) -> list[Expr]:
+    """The bytes of a quad of channels in a filter of ones; 0 for channels that are none."""
+    one = tirx.IntImm("int32", 1)
+    return [in_filter(form, number * QUAD + place, one) for place in range(QUAD)]
+
+
+def in_filter(form: ByteImage, channel: Expr, value: Expr) -> Expr:
+    """`value`, and 0 for a channel that is none."""
+    channels, zero = form.channel.extent, tirx.IntImm("int32", 0)
+    return tirx.if_then_else(channel < channels, value, zero) if channels % QUAD else value
+
+
 def byte_filters(form: ByteImage, packed: Buffer) -> Any:
     """The PrimFunc that packs weights: it takes them and writes `packed`."""
-    window, channels = form.window, form.channel.extent
-    axes = (*form.window.stage.spatial, *form.window.stage.reduced)
-    fixed = {axis.var: integer(0) for axis in axes if axis.extent == 1}
-    pitch, taps = form.steps + 1, extents(window.taps)
-
-    def exists(channel: Expr, value: Expr) -> Expr:
-        zero = tirx.IntImm("int32", 0)
-        inside = channel < channels
-        return tirx.if_then_else(inside, value, zero) if channels % QUAD else value
+    pitch, taps, channels = form.steps + 1, extents(form.window.taps), form.channel.extent
 
     def quad(filter_: Expr, number: Expr, tap: list[Expr]) -> Stmt:
-        at = fixed | {a.var: t for a, t in zip(window.taps, tap, strict=True)}
-        at |= {form.column.var: filter_}
-        bytes_ = []
-        for place in range(QUAD):
-            channel = number * QUAD + place
-            value = substitute(form.weight.value, at | {form.channel.var: channel})
-            bytes_.append(exists(channel, signed(value)))
+        bytes_ = filter_bytes(form, filter_, number, tap)
         total = load(packed, filter_ * pitch + form.steps)
         summed = store(packed, sum(bytes_, total), filter_ * pitch + form.steps)
         return sequence(
-            [summed, store(packed, quad_of(bytes_), filter_ * pitch + step(number, tap))]
+            [summed, store(packed, quad_of(bytes_), filter_ * pitch + form.step(number, *tap))]
         )
 
-    def step(number: Expr, tap: list[Expr]) -> Expr:
-        place = number
-        for extent, index in zip(taps, tap, strict=True):
-            place = place * extent + index
-        return place
-
     def ones(number: Expr, tap: list[Expr]) -> Stmt:
-        one = tirx.IntImm("int32", 1)
-        bytes_ = [exists(number * QUAD + place, one) for place in range(QUAD)]
-        return store(packed, quad_of(bytes_), form.column.extent * pitch + step(number, tap))
+        place = form.column.extent * pitch + form.step(number, *tap)
+        return store(packed, quad_of(ones_of(form, number)), place)
 
     def filled(filter_: Expr) -> Stmt:
         zero = store(packed, tirx.IntImm("int32", 0), filter_ * pitch + form.steps)

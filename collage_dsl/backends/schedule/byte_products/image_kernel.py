@@ -7,12 +7,12 @@ The image is copied as quads of channels, which a broadcast quad of a filter is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tvm import tirx
 
-from collage_dsl.backends.schedule.byte_products.image import ByteImage
-from collage_dsl.backends.schedule.byte_products.panels import QUAD, as_unsigned, quad_of, quads
+from collage_dsl.backends.schedule.byte_products.image import ByteImage, in_quads
+from collage_dsl.backends.schedule.byte_products.panels import quads
 from collage_dsl.backends.schedule.byte_products.tile import as_bytes, dots, whole
 from collage_dsl.backends.schedule.byte_products.totals import Totals
 from collage_dsl.backends.schedule.context import Context
@@ -75,23 +75,7 @@ class ByteImageKernel(SlidingKernel):
         return {self.bytes.channel.var: number}
 
     def _source(self) -> Source:
-        """The image by quads of channels, all of them unsigned bytes."""
-        image, channels = super()._source(), self.bytes.channel.extent
-        places = [self.bytes.channel.var.same_as(each) for each in self.form.moving.indices]
-        dimension = places.index(True)
-
-        def unsigned(value: Expr) -> Expr:
-            return tirx.Cast("int32", as_unsigned(value))
-
-        def quad(at: Sequence[Expr]) -> Expr:
-            return quad_of([byte(at, at[dimension] * QUAD + place) for place in range(QUAD)])
-
-        def byte(at: Sequence[Expr], channel: Expr) -> Expr:
-            if channels % QUAD:
-                channel = tirx.min(channel, integer(channels - 1))
-            return unsigned(image.value([*at[:dimension], channel, *at[dimension + 1 :]]))
-
-        return replace(image, value=quad, fill=quad_of([unsigned(image.fill)] * QUAD))
+        return in_quads(super()._source(), self.bytes)
 
     def _products(
         self,

@@ -34,12 +34,17 @@ class ImageBlocks:
 
 def image_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks:
     """The blocks in which a machine computes a convolution."""
+    return in_strips(form, machine, _filters(form, machine.lanes, VECTORS))
+
+
+def in_strips(form: ImageProduct, machine: Machine, filters: PackedFilters) -> ImageBlocks:
+    """The blocks with as many pixels in a tile as registers hold for panels of `VECTORS`."""
     strips = -(-form.height // max(1, PIXELS // form.width))
     rows = -(-form.height // strips)
     strips = -(-form.height // rows)
     pixels = rows * form.width
     tile = tiles_of(pixels, (machine.registers - OTHERS) // VECTORS, 1, waiting=False).height
-    return ImageBlocks(rows, strips, tile, _filters(form, machine.lanes, VECTORS))
+    return ImageBlocks(rows, strips, tile, filters)
 
 
 def pixel_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks | None:

@@ -61,6 +61,8 @@ class Buffers:
 class ImageKernel:
     """The loops of one group whose anchor is a convolution with packed weights."""
 
+    dtype = "float32"  # of the image, its pixels and the sums
+
     def __init__(
         self,
         form: ImageProduct,
@@ -115,8 +117,8 @@ class ImageKernel:
 
     def _strip(self, place: Place, cores: int) -> Stmt:
         """Multiply one part of the channels after another, then store the results."""
-        image = scratch(self.image.size + self.copies * self.x.stride, "float32", "image")
-        pixels = scratch(self.inner * self.pitch, "float32", "pixels")
+        image = scratch(self.image.size + self.copies * self.x.stride, self.dtype, "image")
+        pixels = scratch(self.inner * self.pitch + self._more, self.dtype, "pixels")
         buffers = Buffers(image, pixels, self._sums())
         parts = loop(
             self.blocks.filters.parts,
@@ -136,14 +138,14 @@ class ImageKernel:
     def _sums(self) -> Buffer:
         columns = -(-self.panels.columns // self.lanes) * self.lanes
         width = columns if self._resumed else self.panels.width
-        return scratch(self.tiles * self.blocks.tile * width, "float32", "sums")
+        return scratch(self.tiles * self.blocks.tile * width, self.dtype, "sums")
 
     def _blank(self, sums: Buffer) -> Stmt:
         init, size = self.form.stage.init, int(sums.shape[0])
         return vectorised(size, self.lanes, lambda e: store(sums, init, e))
 
     def _finish(self, place: Place, buffers: Buffers, cores: int) -> Stmt:
-        return self.panels.each(lambda panel: self._done(place, buffers.sums, panel), cores)
+        return self.panels.each(lambda panel: self._done(place, buffers, panel), cores)
 
     def _part(self, place: Place, buffers: Buffers, part: Expr, cores: int) -> Stmt:
         """Multiply all tiles of a strip with the weights of some channels."""
@@ -152,7 +154,16 @@ class ImageKernel:
         else:
             pixels = [self._fill(place, buffers.image, part), self._by_taps(buffers, cores)]
         panels = self.panels.each(lambda panel: self._panel(place, buffers, part, panel), cores)
-        return sequence([*pixels, panels])
+        return sequence([*pixels, *self._before_panels(buffers), panels])
+
+    @property
+    def _more(self) -> int:
+        """How much of the buffer for pixels comes after them."""
+        return 0
+
+    def _before_panels(self, buffers: Buffers) -> list[Stmt]:
+        """What is computed from the pixels of a strip before they are multiplied."""
+        return []
 
     @property
     def _in_order(self) -> bool:
@@ -277,7 +288,7 @@ class ImageKernel:
             return self._tiles(place, buffers, part, panel)
         here = replace(buffers, sums=self._sums())
         tiles = self._tiles(place, here, part, panel)
-        done = self._done(place, here.sums, panel)
+        done = self._done(place, here, panel)
         return scoped([here.sums], sequence([tiles, done]), "panel")
 
     def _tiles(self, place: Place, buffers: Buffers, part: Expr, panel: Panel) -> Stmt:
@@ -334,12 +345,12 @@ class ImageKernel:
             start = panel.column * (self.tiles * self.blocks.tile)
         return start + row * panel.width + column
 
-    def _done(self, place: Place, sums: Buffer, panel: Panel) -> Stmt:
+    def _done(self, place: Place, buffers: Buffers, panel: Panel) -> Stmt:
         """Finish the columns of a panel, each along the pixels."""
 
         def column(number: Expr, count: int) -> Stmt:
             def element(pixel: Expr) -> Stmt:
-                value = load(sums, self._sum(panel, pixel, number))
+                value = self._value(buffers, panel, pixel, number)
                 return self._result(place, pixel, panel.column + number, value)
 
             return vectorised(count, self.lanes, element)
@@ -348,6 +359,10 @@ class ImageKernel:
             return loop(panel.used, lambda number: column(number, count), name="column")
 
         return self._for_pixels(place.strip, columns)
+
+    def _value(self, buffers: Buffers, panel: Panel, pixel: Expr, number: Expr) -> Expr:
+        """The sum of a pixel and a column of a panel."""
+        return load(buffers.sums, self._sum(panel, pixel, number))
 
     def _for_pixels(self, strip: Expr, body: Callable[[int], Stmt]) -> Stmt:
         """`body` for the number of pixels of a strip."""

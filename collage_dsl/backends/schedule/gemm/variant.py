@@ -9,6 +9,12 @@ from typing import Any
 from tvm import tirx
 
 from collage_dsl.backends.schedule.apply import body_of, statement
+from collage_dsl.backends.schedule.byte_products.channel_kernel import ByteChannelKernel
+from collage_dsl.backends.schedule.byte_products.channels import (
+    channel_blocks,
+    channel_filters,
+    packed_size,
+)
 from collage_dsl.backends.schedule.byte_products.form import ByteProduct
 from collage_dsl.backends.schedule.byte_products.image import (
     ByteImage,
@@ -23,7 +29,11 @@ from collage_dsl.backends.schedule.expressions import Buffer, integer
 from collage_dsl.backends.schedule.gemm.blocks import blocks_of
 from collage_dsl.backends.schedule.gemm.form import Product
 from collage_dsl.backends.schedule.gemm.image import ImageProduct, filter_packing
-from collage_dsl.backends.schedule.gemm.image_blocks import image_blocks, pixel_blocks
+from collage_dsl.backends.schedule.gemm.image_blocks import (
+    ImageBlocks,
+    image_blocks,
+    pixel_blocks,
+)
 from collage_dsl.backends.schedule.gemm.image_kernel import ImageKernel
 from collage_dsl.backends.schedule.gemm.kernel import GemmKernel
 from collage_dsl.backends.schedule.gemm.panels import packing
@@ -72,7 +82,7 @@ def _method(form: Packable, machine: Machine) -> Method:
     if isinstance(form, ByteProduct):
         return _of_bytes(form, machine)
     if isinstance(form, ByteImage):
-        return _of_byte_image(form)
+        return _of_byte_image(form, machine)
     return _of_image(form, machine)
 
 
@@ -108,13 +118,26 @@ def _of_bytes(form: ByteProduct, machine: Machine) -> Method:
     return Method(packed, byte_packing(form, blocks.panels, packed), loops)
 
 
-def _of_byte_image(form: ByteImage) -> Method:
+def _of_byte_image(form: ByteImage, machine: Machine) -> Method:
+    blocks = channel_blocks(form, machine)
+    if blocks is not None:
+        return _of_byte_channels(form, blocks)
     packed = _packed(form.weights, filter_size(form), "int32")
 
     def loops(group: Group, context: Context) -> Stmt:
         return ByteImageKernel(form, packed, group, context).statement()
 
     return Method(packed, byte_filters(form, packed), loops)
+
+
+def _of_byte_channels(form: ByteImage, blocks: ImageBlocks) -> Method:
+    panels = blocks.filters.panels
+    packed = _packed(form.weights, packed_size(panels), "int32")
+
+    def loops(group: Group, context: Context) -> Stmt:
+        return ByteChannelKernel(form, blocks, packed, group, context).statement()
+
+    return Method(packed, channel_filters(form, panels, packed), loops)
 
 
 def _packed(weights: Buffer, size: int, dtype: str = "float32") -> Buffer:
