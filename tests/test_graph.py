@@ -213,6 +213,36 @@ def test_a_small_constant_steers_the_kernel_and_stays_in_its_fingerprint() -> No
     assert without_weights(graph).nodes[1].value is not None
 
 
+def dequantized(weight: int, scale: float, zero: int) -> Graph:
+    w = Node("w", Form.CONSTANT, TensorType("int8", (32,)), value=np.full(32, weight, np.int8))
+    s = Node("s", Form.CONSTANT, TensorType("float32", ()), value=np.float32(scale))
+    z = Node("z", Form.CONSTANT, TensorType("int8", ()), value=np.int8(zero))
+    attrs = {"axis": 0, "out_dtype": "float32"}
+    y = Node(
+        "y", Form.CALL, TensorType("float32", (32,)), op="dequantize", inputs=(0, 1, 2), attrs=attrs
+    )
+    return Graph([w, s, z, y], [3])
+
+
+def test_kernels_of_other_quantized_weights_scales_and_zero_points_are_the_same() -> None:
+    one = fingerprint(dequantized(1, 0.5, 3))
+
+    assert fingerprint(dequantized(2, 0.25, 4)) == one
+    assert fingerprint(dequantized(1, 0.5, 0)) != one
+
+
+@pytest.mark.parametrize(("dtype", "is_same"), [("int8", True), ("int64", False)])
+def test_many_bytes_are_weights_and_many_indices_are_not(dtype: str, is_same: bool) -> None:
+    one, other = (
+        Graph(
+            [Node("w", Form.CONSTANT, TensorType(dtype, (99,)), value=np.full(99, v, dtype))], [0]
+        )
+        for v in (1, 2)
+    )
+
+    assert (fingerprint(one) == fingerprint(other)) == is_same
+
+
 def test_large_weights_are_not_sent_along() -> None:
     big = TensorType("float32", (1000,))
     node = Node("w", Form.CONSTANT, big, value=np.ones(1000, np.float32))

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from collage_dsl.graph.graph import Graph, Node
 from collage_dsl.graph.onnx_node import constants_inside
@@ -152,12 +153,15 @@ def fingerprint(kernel: Graph) -> str:
     """
     A hash of what `kernel` computes: structure, operators, attributes, shapes and dtypes.
 
-    It does not depend on the names of nodes or the values of weights. It does depend on constants
-    that `steers` selects, on the printed text of a PrimFunc, and on the models of ONNX nodes, with
-    the constants in these.
+    It does not depend on the names of nodes or the values of weights, nor on scales, except for
+    whether zero points are all 0. It does depend on other constants that `steers` selects, on the
+    printed text of a PrimFunc, and on the models of ONNX nodes, with the constants in these.
     """
     inside = constants_inside(kernel, members(kernel.calls))
-    values = [None if inside >> i & 1 else _steering(node) for i, node in enumerate(kernel.nodes)]
+    values = [
+        None if inside >> index & 1 else _steering(kernel, index)
+        for index in range(len(kernel.nodes))
+    ]
     rows = list(map(_row, kernel.nodes, values))
     text = json.dumps([rows, kernel.outputs], separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -174,18 +178,51 @@ def _row(node: Node, steering: object) -> list[object]:
     ]
 
 
-def _steering(node: Node) -> object:
+def _steering(kernel: Graph, index: int) -> object:
+    """The value of a node, as far as it decides what is computed."""
+    node = kernel.nodes[index]
     if node.form is not Form.CONSTANT:
         return node.value
-    return node.value.tolist() if steers(node) else None  # type: ignore[attr-defined]
+    if not steers(node):
+        return None
+    value: Any = node.value
+    users = [kernel.nodes[user] for user in members(kernel.users_of[index])]
+    if users and all(user.op in _QUANTIZING for user in users):
+        is_zero_point = any(index in user.inputs[2:] for user in users)
+        return any(value.ravel().tolist()) if is_zero_point else None
+    return None if _holds_bytes(node) else _elements(node)
+
+
+_QUANTIZING = frozenset({"quantize", "dequantize"})
+"""Operators that compute the same whatever their scales and numbers are."""
+
+
+def _holds_bytes(constant: Node) -> bool:
+    """Whether a constant has many integers of eight bits or fewer, as only weights have."""
+    return constant.tensor.dtype.removeprefix("u") in _BYTES and not _is_small(constant)
+
+
+_BYTES = ("int8", "int4", "int2")
+
+
+def _elements(constant: Node) -> object:
+    """The elements of a constant, or a hash of them where they are many."""
+    value: Any = constant.value
+    if _is_small(constant) or not hasattr(value, "tobytes"):
+        return value.ravel().tolist()
+    return hashlib.sha256(value.tobytes()).hexdigest()
+
+
+def _is_small(constant: Node) -> bool:
+    size = constant.tensor.size
+    return size is not None and size <= _SMALL
 
 
 def steers(constant: Node) -> bool:
     """Whether the value of a constant, not only its type, may decide what a kernel computes."""
     if constant.value is None or not isinstance(constant.type, TensorType):
         return False
-    size = constant.type.size
-    return "float" not in constant.type.dtype or (size is not None and size <= _SMALL)
+    return "float" not in constant.type.dtype or _is_small(constant)
 
 
 def without_weights(kernel: Graph) -> Graph:
