@@ -1,5 +1,6 @@
 """Several algorithms for one kernel: each is measured, and the one that was chosen is built."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,8 @@ from tvm import relax
 import collage_dsl as collage
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.cost import CostStore, Infeasible
+from collage_dsl.engine.lock import Lock
+from collage_dsl.engine.replay import replay
 from collage_dsl.frontend.light import light_model
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Toolchain
@@ -197,6 +200,24 @@ def test_a_report_names_the_variant_and_its_error(tmp_path: Path) -> None:
     assert found["wrong"].cost is None
     assert "its results differ" in str(found["wrong"].reason)
     assert kernel.variant in plan_text(made.report.plan)
+
+
+def test_a_search_with_the_costs_of_a_lock_chooses_the_same_variants(tmp_path: Path) -> None:
+    made = compiled(tmp_path)
+    lock = made.lock()
+
+    def replayed(lock: Lock) -> list[tuple[str, float | None]]:
+        (found,) = replay(small_convolution(), [spec()], lock, backends=[Varied()])
+        assert isinstance(found.plan, collage.Plan)
+        return [(each.variant, each.error) for each in found.plan.kernels]
+
+    assert replayed(lock) == [(each.variant, each.error) for each in made.plan.kernels]
+    assert {variant for variant, _ in replayed(lock)} <= {"direct", "halved"}
+    content = json.loads(lock.text())
+    for each in content["plans"][0]["costs"]:
+        each.pop("variants", None)
+    before = Lock.model_validate(content)  # as it was written before locks had them
+    assert {variant for variant, _ in replayed(before)} == {""}
 
 
 def test_what_is_not_worth_measuring_is_measured_where_it_is_asked_for() -> None:

@@ -18,6 +18,7 @@ from collage_dsl.cost import (
     Provenance,
     Source,
     Sources,
+    Variant,
 )
 from collage_dsl.cost.analytic import Rates, estimates, kept, rates_context
 from collage_dsl.cost.sources import is_unknown
@@ -31,8 +32,14 @@ if TYPE_CHECKING:
     from collage_dsl.measuring.cost import MeasuredCost
     from collage_dsl.measuring.executors import Fleet
 
-Priced = tuple[Cost, Provenance | None]
-"""A cost, and where it came from."""
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A cost, where it came from, and the variants of the kernel that were measured."""
+
+    cost: Cost
+    provenance: Provenance | None
+    variants: tuple[Variant, ...] = ()
 
 
 @dataclass(slots=True)
@@ -183,6 +190,11 @@ class Pricing:
             return is_changed
 
         return settle
+
+    def variants(self, kernel: CandidateKernel) -> tuple[Variant, ...]:
+        """The variants of a kernel that were measured; empty if it was not."""
+        found = (each.variants(kernel) for each in reversed(self._opened.values()))
+        return next(filter(None, found), ())
 
     def with_variants(self, plan: Plan) -> Plan:
         """`plan` in which each kernel that was measured uses its cheapest variant."""

@@ -7,9 +7,10 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from collage_dsl.cost import Cost, Infeasible, Provenance, Source, Sources
+from collage_dsl.cost import Cost, Infeasible, Provenance, Source, Sources, Variant
 from collage_dsl.cost.strict import Strict
 from collage_dsl.engine.costs import Priced
+from collage_dsl.engine.variants import with_cheapest
 from collage_dsl.graph import (
     CandidateKernel,
     Composite,
@@ -112,10 +113,22 @@ class LockedKernel(Strict):
         return PlannedKernel(candidate, self.cost, self.copies, provenance=came)
 
 
+class LockedVariant(Strict):
+    """What a kernel cost with one algorithm, and the error of the algorithm: see `Variant`."""
+
+    name: str
+    seconds: float = Field(ge=0, allow_inf_nan=False)
+    error: float | None = None
+
+    @property
+    def variant(self) -> Variant:
+        return Variant(self.name, self.seconds, self.error)
+
+
 class LockedCost(Strict):
     """
     What a kernel cost when the plans were searched for: `seconds`, or the `reason` for none, and
-    the `source` that said so.
+    the `source` that said so. `variants` are the algorithms that were measured and can run.
     """
 
     target: str
@@ -125,19 +138,29 @@ class LockedCost(Strict):
     reason: str | None = None
     source: str = ""
     measured_at: str = ""
+    variants: list[LockedVariant] = Field(default_factory=list)
 
     @classmethod
     def of(cls, candidate: CandidateKernel, priced: Priced) -> Self:
         target, nodes, labels = _key(candidate)
-        cost, provenance = priced
+        cost = priced.cost
         return cls(
             target=target,
             nodes=list(nodes),
             labels=list(labels),
             seconds=None if isinstance(cost, Infeasible) else cost,
             reason=cost.reason if isinstance(cost, Infeasible) else None,
-            **_origin(provenance),
+            **_origin(priced.provenance),
+            variants=[
+                LockedVariant(name=each.name, seconds=each.cost, error=each.error)
+                for each in priced.variants
+                if not isinstance(each.cost, Infeasible)
+            ],
         )
+
+    @property
+    def key(self) -> "_Key":
+        return self.target, tuple(self.nodes), tuple(self.labels)
 
     @property
     def cost(self) -> Cost:
@@ -185,9 +208,17 @@ class LockedPlan(Strict):
         """The costs, from the sources that they came from; infeasible where there is none."""
         known: dict[str, dict[_Key, LockedCost]] = {}
         for each in self.costs:
-            key = each.target, tuple(each.nodes), tuple(each.labels)
-            known.setdefault(each.source, {})[key] = each
+            known.setdefault(each.source, {})[each.key] = each
         return Sources([*(_source(name, costs) for name, costs in known.items()), _NOT_PRICED])
+
+    def with_variants(self, plan: Plan) -> Plan:
+        """`plan` in which each kernel uses the cheapest variant that was measured for it."""
+        known = {each.key: [by.variant for by in each.variants] for each in self.costs}
+
+        def variants(candidate: CandidateKernel) -> list[Variant]:
+            return known.get(_key(candidate), [])
+
+        return with_cheapest(plan, variants)
 
     def differences(self, plan: Plan) -> list[str]:
         """The labels of the kernels of `plan` that are not kernels of this plan."""

@@ -58,7 +58,7 @@ class Planned:
     @property
     def prices(self) -> dict[CandidateKernel, Cost]:
         """The costs alone."""
-        return {candidate: cost for candidate, (cost, _) in self.costs.items()}
+        return {candidate: priced.cost for candidate, priced in self.costs.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,8 @@ class Planner:
 
             def recorded(candidate: CandidateKernel) -> Cost:
                 cost = costs[candidate] = asked(candidate)
-                priced[candidate] = cost, price.provenance(candidate)
+                came, variants = price.provenance(candidate), pricing.variants(candidate)
+                priced[candidate] = Priced(cost, came, variants)
                 return cost
 
             def found() -> Searched:

@@ -63,7 +63,7 @@ def replay(
         ).plans
         plan = plans.get(locked.chosen, plans[MIXED])
         if isinstance(plan, Plan):
-            plan = with_provenance(plan, costs)
+            plan = locked.with_variants(with_provenance(plan, costs))
         differences = locked.differences(plan) if isinstance(plan, Plan) else []
         found.append(Replayed(dict(part.sizes), locked.chosen, plan, differences))
     return found
