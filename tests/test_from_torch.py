@@ -261,6 +261,74 @@ def test_logarithms_of_large_and_small_powers_are_those_of_pytorch() -> None:
 
 
 @pytest.mark.torch
+def test_losses_of_large_numbers_are_those_of_pytorch() -> None:
+    import torch
+    from torch.nn import functional
+
+    class Losses(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            classes, weight = torch.arange(7) % 5, torch.tensor([1.0, 0.5, 2.0, 1.0, 3.0])
+            return (
+                functional.binary_cross_entropy_with_logits(x, x.sigmoid()),
+                functional.cross_entropy(x, x.flip(0).softmax(1)),
+                functional.cross_entropy(x, classes),
+                functional.cross_entropy(
+                    x, classes, weight=weight, ignore_index=2, label_smoothing=0.1
+                ),
+            )
+
+    x = 100 * f32(7, 5)
+    program = exported(Losses(), _torch(x))
+    assert_as_in_pytorch(program, compiled(program), {"x": x})
+
+
+@pytest.mark.torch
+def test_cumulative_logarithms_are_those_of_pytorch() -> None:
+    import torch
+
+    class Cumulative(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.logcumsumexp(-1), x.logcumsumexp(0), x[0, 0].logcumsumexp(0)
+
+    x = 100 * f32(4, 7)
+    x[0, :2] = -np.inf
+    program = exported(Cumulative(), _torch(x))
+    assert_as_in_pytorch(program, compiled(program), {"x": x})
+    size = torch.export.Dim("size", min=1, max=64)
+    program = exported(Cumulative(), _torch(x), dynamic_shapes=({0: size},))
+    assert_as_in_pytorch(program, compiled(program), {"x": x})
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_angles_are_those_of_pytorch(dtype: str) -> None:
+    import torch
+
+    class Angle(torch.nn.Module):
+        def forward(self, y: Any, x: Any) -> Any:
+            return torch.atan2(y, x)
+
+    values = [0, -0.0, 1, -2, np.inf, -np.inf, np.nan]
+    y, x = (np.array(each, dtype) for each in np.meshgrid(values, values))
+    program = exported(Angle(), _torch(y), _torch(x))
+    found = compiled(program).run({"y": y, "x": x})["atan2"]
+    np.testing.assert_allclose(found, np.arctan2(y, x), rtol=1e-6 if dtype == "float32" else 1e-14)
+
+
+@pytest.mark.torch
+def test_logarithms_of_normal_probabilities_are_those_of_pytorch() -> None:
+    import torch
+
+    class Normal(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.special.log_ndtr(x), torch.special.erfcx(x.abs())
+
+    x = np.array([-1e4, -30, -1, -0.99, 0, 0.5, 8, 1e4], np.float32)
+    program = exported(Normal(), _torch(x))
+    assert_as_in_pytorch(program, compiled(program), {"x": x})
+
+
+@pytest.mark.torch
 def test_reading_a_program_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """The exporter would log that it keeps a constant which is an output."""
     import torch

@@ -5,13 +5,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from collage_dsl.frontend.errors import FrontendError, sentence
 from collage_dsl.frontend.onnx import from_onnx
+from collage_dsl.frontend.torch_operators import decomposed, translations
 from collage_dsl.graph import Graph
 
 
@@ -85,7 +85,10 @@ def _export(program: Any, path: Path) -> None:
 
     try:
         written = torch.onnx.export(
-            program, dynamo=True, verbose=False, custom_translation_table=_translations()
+            decomposed(program),
+            dynamo=True,
+            verbose=False,
+            custom_translation_table=translations(),
         )
         _name_inputs(written.model.graph, program.graph_signature)
         written.save(path, external_data=True)
@@ -93,33 +96,6 @@ def _export(program: Any, path: Path) -> None:
         raise FrontendError(
             f"cannot import the PyTorch program: {sentence(_cause(error))}"
         ) from error
-
-
-def _translations() -> dict[Any, Any]:
-    """
-    What is written for operators for which the exporter writes logarithms of powers that may be 0
-    or infinite: `Log(Sigmoid(x))` is -inf for -200, where PyTorch gives -200.
-    """
-    import torch
-    from onnxscript import opset18 as op
-
-    def log_sigmoid(x: Any) -> Any:
-        return op.Neg(op.Softplus(op.Neg(x)))
-
-    def log_add_exp(x: Any, y: Any) -> Any:
-        zero = op.CastLike(op.Constant(value_float=0.0), x)
-        between = op.Where(op.Equal(x, y), zero, op.Sub(x, y))  # infinities may be equal
-        return op.Add(op.Max(x, y), op.Softplus(op.Neg(op.Abs(between))))
-
-    def log_add_exp2(x: Any, y: Any) -> Any:
-        one_bit = op.CastLike(op.Constant(value_float=log(2)), x)
-        return op.Div(log_add_exp(op.Mul(x, one_bit), op.Mul(y, one_bit)), one_bit)
-
-    return {
-        torch.ops.aten.log_sigmoid.default: log_sigmoid,
-        torch.ops.aten.logaddexp.default: log_add_exp,
-        torch.ops.aten.logaddexp2.default: log_add_exp2,
-    }
 
 
 def _name_inputs(graph: Any, signature: Any) -> None:
