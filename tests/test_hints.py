@@ -73,6 +73,32 @@ def test_the_text_of_a_graph_has_the_same_hints(text: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "collage: 1\ntargets: []\n",
+        "# specs\n\ncollage: 1\n",
+        "---\ncollage: 1\n",
+        "targets:\n- target:\n    name: acme\ncollage: 1\n",
+        '"collage": 1\n',
+        '{"collage": 1}\n',
+    ],
+)
+def test_a_spec_in_another_form_is_one_for_convert(text: str) -> None:
+    *_, found = check(Source("t.yaml", text))
+
+    assert found.help == (
+        "a spec is written in the language of `.collage` files; `collage convert` reads its JSON "
+        "and YAML"
+    )
+
+
+def test_an_edition_has_no_colon() -> None:
+    (found,) = check(Source("t.collage", "collage: 1;\n"))
+
+    assert found.help == "write `collage 1;`"
+
+
+@pytest.mark.parametrize(
     "name",
     ["tvm", "onnxruntime", "openclml", "lib", "mylib", "cublaslt", "cudnn8", "onednn_bf16", "acme"],
 )

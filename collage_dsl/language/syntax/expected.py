@@ -79,10 +79,10 @@ def advice(found: str, place: Place, start: str) -> Advice:
     """What the user meant by `found`, which is wrong at `place`."""
     from collage_dsl.language.syntax.meant import meant  # most files have no mistake
 
-    if not place.before and place.after.startswith(_COMMENTS):
-        return Advice("comments begin with `#`")
     if said := meant(place):
         return said
+    if not place.before and place.after.startswith(_COMMENTS):
+        return Advice("comments begin with `#`")
     return Advice(_hint(found, place.accepted, start), 0, len(found))
 
 

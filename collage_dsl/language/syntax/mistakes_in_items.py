@@ -281,6 +281,13 @@ _INCLUDED = Mistake(
     exact=False,
 )
 
+_OTHER_FORM = (
+    "a spec is written in the language of `.collage` files; `collage convert` reads its JSON and "
+    "YAML"
+)
+_YAML = r"(?:---\s+)?[\"']?(?:collage|targets)[\"']?\s*:"
+"""The first key of a spec in YAML; `collage` by itself is read as the edition."""
+
 MISTAKES = (
     *IMPORTS,
     Mistake(
@@ -295,6 +302,7 @@ MISTAKES = (
         r"(?:[vV]|(?:version|edition)\b|[:=])\s*(?P<edition>\d+)\b",
         "write `{edition}`",
     ),
+    Mistake("^", rf"\{{\s*\"|<|\[\s*[{{\"]|{_YAML}", _OTHER_FORM, exact=False),
     Mistake("^", r'"', "comments begin with `#`", exact=False),
     Mistake(
         "^",
@@ -336,11 +344,6 @@ MISTAKES = (
     *_TARGETS,
     *_GLOBS,
     *_PLACEMENTS,
-    Mistake(
-        "^",
-        r'\{\s*"|<|\[\s*[{"]',
-        "a spec is written in the language of `.collage` files; "
-        "`collage convert` reads its JSON and YAML",
-        exact=False,
-    ),
+    Mistake(r"^(?P<start>)collage", r"[:=]\s*(?P<edition>\d+)\s*;", "write `collage {edition};`"),
+    Mistake("^collage", ":", _OTHER_FORM, exact=False),
 )
