@@ -32,15 +32,15 @@ def small_model() -> onnx.ModelProto:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
 
-    assert refusal(path) == f"cannot read `{path}`: there is no such file"
-    assert refusal(tmp_path) == f"cannot read `{tmp_path}`: it is a folder"
+    assert refusal(path) == f"cannot read {path}: there is no such file"
+    assert refusal(tmp_path) == f"cannot read {tmp_path}: it is a folder"
 
 
 def test_an_empty_file_is_not_a_model(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.touch()
 
-    assert refusal(str(path)) == f"`{path}` is not an ONNX model: the file is empty"
+    assert refusal(str(path)) == f"{path} is not an ONNX model: the file is empty"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,22 @@ def test_another_file_is_not_a_model(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "README.json"
     path.write_bytes(content)
 
-    assert refusal(path).startswith(f"`{path}` is not an ONNX model")
+    assert refusal(path).startswith(f"{path} is not an ONNX model")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".py"])
+def test_a_file_with_a_module_of_relax_says_how_it_is_looked_at(
+    tmp_path: Path, suffix: str
+) -> None:
+    path = tmp_path / f"model{suffix}"
+    path.write_text("{}")
+
+    said = refusal(path)
+    assert "a Relax module is read in Python, by `from_relax`" in said
+    assert said.endswith(
+        "the commands `show`, `coverage`, `candidates`, `why` and `near` read a `.graph` file of "
+        "what `format_graph` gives for it"
+    )
 
 
 def test_half_a_file_is_not_a_model(tmp_path: Path) -> None:
@@ -58,7 +73,7 @@ def test_half_a_file_is_not_a_model(tmp_path: Path) -> None:
     path.write_bytes(small_model().SerializeToString()[:300])
 
     assert refusal(path) == (
-        f"`{path}` is not an ONNX model, or only a part of one: it cannot be decoded"
+        f"{path} is not an ONNX model, or only a part of one: it cannot be decoded"
     )
 
 
@@ -70,7 +85,7 @@ def test_missing_external_data_is_named(tmp_path: Path) -> None:
     assert len(from_onnx(path)) == 3
     (tmp_path / "weights.bin").unlink()
 
-    assert refusal(path).startswith(f"cannot read the external data of `{path}`: ")
+    assert refusal(path).startswith(f"cannot read the external data of {path}: ")
     assert "weights.bin" in refusal(path)
 
 

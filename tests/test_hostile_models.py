@@ -292,7 +292,7 @@ def test_external_data_are_whole_files_in_the_folder(
     path = external(folder, location, length)
 
     said = refusal(path)
-    assert said.startswith((f"cannot read the external data of `{path}`", "the data of"))
+    assert said.startswith((f"cannot read the external data of {path}", "the data of"))
 
 
 @pytest.mark.parametrize("length", ["nonsense", "-1", "\N{SUPERSCRIPT TWO}"])
@@ -300,7 +300,7 @@ def test_the_length_of_external_data_is_a_number(tmp_path: Path, length: str) ->
     (tmp_path / "short").write_bytes(bytes(8))
     path = external(tmp_path, "short", length)
 
-    said = f"`{path}`: the length of `w` is `{length}`, which is no number of bytes"
+    said = f"{path}: the length of `w` is `{length}`, which is no number of bytes"
     assert refusal(path) == f"cannot read the external data of {said}"
     assert external_files(path) == {tmp_path / "short"}
 
@@ -309,7 +309,7 @@ def test_a_pipe_is_no_model(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     os.mkfifo(path)
 
-    assert refusal(path) == f"cannot read `{path}`: it is a pipe"
+    assert refusal(path) == f"cannot read {path}: it is a pipe"
 
 
 def test_an_empty_constant_in_place_of_a_number_does_not_end_the_process() -> None:

@@ -121,7 +121,7 @@ def _nested(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 def _unreadable(path: Path, error: Exception) -> UnreadableModelError:
     reason = str(error).splitlines()[0]
-    return UnreadableModelError(f"cannot read the external data of `{path}`: {reason}")
+    return UnreadableModelError(f"cannot read the external data of {path}: {reason}")
 
 
 def _region_of(file: BufferedReader, tensor: onnx.TensorProto) -> _Region:

@@ -75,7 +75,7 @@ def _checked(loaded: onnx.ModelProto, model: str | Path | onnx.ModelProto) -> on
 
 
 def _what(model: str | Path | onnx.ModelProto) -> str:
-    return "the model" if isinstance(model, onnx.ModelProto) else f"`{model}`"
+    return "the model" if isinstance(model, onnx.ModelProto) else str(model)
 
 
 def _read(path: Path) -> onnx.ModelProto:
@@ -84,18 +84,20 @@ def _read(path: Path) -> onnx.ModelProto:
         onnx.load_external_data_for_model(model, str(path.parent))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
         reason = str(error).splitlines()[0]
-        raise UnreadableModelError(
-            f"cannot read the external data of `{path}`: {reason}"
-        ) from error
+        raise UnreadableModelError(f"cannot read the external data of {path}: {reason}") from error
     return model
 
 
+_TAKE_GRAPHS = "`show`, `coverage`, `candidates`, `why` and `near`"
+_IN_PYTHON = f"the commands {_TAKE_GRAPHS} read a `.graph` file of what `format_graph` gives for it"
 _OTHERS = {
-    ".graph": "; a graph in text is read by the commands `show`, `coverage`, `candidates`, `why` "
-    "and `near`, and in Python by `parse_graph`",
+    ".graph": f"; a graph in text is read by the commands {_TAKE_GRAPHS}, and in Python by "
+    "`parse_graph`",
     ".collage": "; it is a spec file, which is given as a target",
     ".pt2": "; export the program to ONNX, or give it to `from_torch` in Python",
-    ".json": "; a Relax module is read in Python, by `from_relax`",
+    ".json": f"; a Relax module is read in Python, by `from_relax`; {_IN_PYTHON}",
+    ".py": "; a Relax module is read in Python, by `from_relax`, and a program of PyTorch by "
+    f"`from_torch`; {_IN_PYTHON}",
 }
 """What to do with files that are no ONNX models, by suffix."""
 
@@ -104,19 +106,19 @@ def load_structure(path: Path) -> onnx.ModelProto:
     """The model at `path` without external data. Raises `FrontendError`."""
     if not path.is_file():
         reason = other_than_file(path) or "there is no such file"
-        raise UnreadableModelError(f"cannot read `{path}`: {reason}")
+        raise UnreadableModelError(f"cannot read {path}: {reason}")
     if path.stat().st_size == 0:
-        said = f"`{path}` is not an ONNX model: the file is empty"
+        said = f"{path} is not an ONNX model: the file is empty"
         raise FrontendError(f"{said}{_OTHERS.get(path.suffix, '')}")
     try:
         return onnx.load_model(path, format="protobuf", load_external_data=False)
     except DecodeError:
         raise FrontendError(
-            f"`{path}` is not an ONNX model, or only a part of one: it cannot be decoded"
+            f"{path} is not an ONNX model, or only a part of one: it cannot be decoded"
             f"{_OTHERS.get(path.suffix, '')}"
         ) from None
     except OSError as error:
-        raise UnreadableModelError(f"cannot read `{path}`: {cause_of(error)}") from error
+        raise UnreadableModelError(f"cannot read {path}: {cause_of(error)}") from error
 
 
 def inputs_of(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
