@@ -15,9 +15,14 @@ def folder(name: str) -> Path:
 
 
 def shipped_spec(name: str) -> Path | None:
-    """The shipped spec file with the name `name` ("native"); None if there is none."""
-    path = folder("specs") / f"{name}.collage"
-    return path if path.is_file() else None
+    """
+    The shipped spec file with the name `name`: "native", or "std/activations.collage" as imports
+    write it. None if there is none.
+    """
+    is_std = name.startswith("std/")
+    stem = name.removeprefix("std/").removesuffix(".collage") if is_std else name
+    path = folder("specs") / ("std" if is_std else "") / f"{stem}.collage"
+    return path if "/" not in stem and path.is_file() else None
 
 
 def shipped_specs() -> tuple[str, ...]:

@@ -58,6 +58,26 @@ def test_commands_that_read_specs_take_the_same_names(two: Path) -> None:
     assert said("convert", "native", "--to", "yaml").code == 0
     assert said("check", "native", "onnxruntime").out == "2 files checked, nothing found\n"
     assert said("test", "native").code == 0
+
+
+@pytest.mark.parametrize("name", ["std/activations.collage", "std/activations"])
+def test_shipped_files_of_std_go_by_the_name_that_imports_write(two: Path, name: str) -> None:
+    shown = said("example", f"{name}#silu")
+    assert (shown.code, shown.err) == (0, "")
+    assert "expect matches(silu" in shown.out
+    assert said("check", name).out == "1 file checked, nothing found\n"
+    assert said("test", name).code == 0
+    assert said("breaking", name, "std/activations").code == 0
+    refused = said("convert", name, "--to", "json")
+    assert refused.err.startswith(f"error: {name}: it has no target")
+
+
+@pytest.mark.parametrize(
+    "name", ["std/none.collage", "../specs/native", "std/../native", "/native"]
+)
+def test_other_paths_name_no_shipped_file(two: Path, name: str) -> None:
+    assert said("example", f"{name}#silu").err.startswith(f"error: there is no spec file {name}")
+    assert said("check", name).code == 2
     assert said("breaking", "native", "native").out.endswith("nothing changed\n")
     assert said("fmt", "--check", "native").code == 2
     assert said("check", "--fix", "native").code == 2

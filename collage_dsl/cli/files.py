@@ -74,8 +74,7 @@ class Given:
 
     def _shipped(self, path: Path) -> Path | None:
         """The shipped spec that `path` names; None for a file of the user."""
-        is_name = self.reads_only and path.name == str(path) and not path.exists()
-        return shipped_spec(path.name) if is_name else None
+        return shipped_spec(str(path)) if self.reads_only and not path.exists() else None
 
 
 class _Walk:
