@@ -159,6 +159,63 @@ def test_standard_input_has_the_settings_and_imports_of_its_name(tmp_path: Path)
     assert piped(tmp_path, TEST, "test", "-").code == 1
 
 
+SPEC = """\
+collage 1;
+pattern act(x) { y = nn.relu(x); yield y; }
+pattern raised(x) { y = exp(x); yield y; }
+target a on llvm { rules op_call_by_kind(); }
+"""
+
+
+def test_commands_that_take_one_spec_read_it_from_standard_input(tmp_path: Path) -> None:
+    (tmp_path / "m.graph").write_text("graph { x: f32[4]; y = nn.relu(x); return y; }")
+    for command in (
+        ("example", "-#act"),
+        ("why", "-#act", "m.graph", "--at", "y"),
+        ("near", "-#raised", "m.graph"),
+        ("candidates", "m.graph", "-t", "-#a"),
+        ("coverage", "m.graph", "-t", "-", "-t", "native"),
+        ("embed", "-"),
+        ("convert", "-#a", "--to", "json"),
+    ):
+        done = piped(tmp_path, SPEC, *command)
+        assert (done.code, done.err) == (0, ""), command
+
+    form = piped(tmp_path, SPEC, "convert", "-", "--to", "yaml").out
+    back = piped(tmp_path, form, "convert", "-", "--to", "collage", "--stdin-filename", "a.yaml")
+    assert back.out.startswith("collage 1;\n\ntarget a on llvm {")
+
+
+def test_mistakes_in_a_spec_on_standard_input_are_said(tmp_path: Path) -> None:
+    several = piped(tmp_path, SPEC, "example", "-")
+    assert several.err.endswith("has several patterns; write -#NAME with one of act, raised\n")
+    none = piped(tmp_path, "collage 1;\n", "embed", "-")
+    assert none.err == "error: <stdin> has no target\n"
+    other = piped(tmp_path, "", "convert", "native", "--to", "json", "--stdin-filename", "a")
+    assert other == Done(2, "", "error: --stdin-filename names standard input: give `-` as FILE\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("show", "-"),
+        ("compile", "-", "-t", "native", "-o", "out"),
+        ("replay", "-", "squeezenet", "-t", "native"),
+        ("run", "-"),
+        ("extract", "-"),
+        ("breaking", "-", "native"),
+    ],
+)
+def test_what_is_not_read_from_standard_input_says_so(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    done = piped(tmp_path, SPEC, *command)
+
+    assert (done.code, done.out) == (2, "")
+    assert "standard input" in done.err
+    assert "`./-` for a file of this name" in done.err
+
+
 def test_standard_input_that_is_excluded_is_left_out_if_asked_for(tmp_path: Path) -> None:
     configure(tmp_path, 'exclude = ["new.collage"]')
     named = ("-", "--stdin-filename", "new.collage")

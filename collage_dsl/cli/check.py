@@ -6,9 +6,10 @@ from pathlib import Path
 
 from collage_dsl.cli.config import Config, Configs
 from collage_dsl.cli.failure import CANNOT, WRONG, CommandError, writing
-from collage_dsl.cli.files import STDIN, Given
+from collage_dsl.cli.files import Given
 from collage_dsl.cli.formats import Report, Unread, render
 from collage_dsl.cli.output import complain, tell, write
+from collage_dsl.cli.stdin import STDIN
 from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.engine.tables import registered_tables
 from collage_dsl.language import UnreadableError, check

@@ -5,10 +5,17 @@ from typing import Any
 import click
 
 from collage_dsl.cli.overwriting import check_outputs
+from collage_dsl.cli.stdin import NO_NAME
 
 
 class Command(click.Command):
     """A command that does nothing if it would write a file that it reads."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Click would take `-#NAME`, which is a part of standard input, for an option."""
+        return super().parse_args(
+            ctx, [f"{NO_NAME}{each[1:]}" if each.startswith("-#") else each for each in args]
+        )
 
     def invoke(self, ctx: click.Context) -> Any:
         check_outputs(ctx)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from collage_dsl.cli.failure import WRONG, CommandError
 from collage_dsl.cli.output import complain, write, write_utf8
+from collage_dsl.cli.stdin import NO_NAME
 from collage_dsl.cli.targets import load_targets
 from collage_dsl.language import read, to_text
 from collage_dsl.language.write.formatter import formatted_text
@@ -19,7 +20,8 @@ def embed_spec(named: str, allow_extern: bool) -> None:
     specs = load_targets([named], allow_extern=allow_extern)
     if len(specs) != 1:
         names = ", ".join(spec.name for spec in specs)
-        raise CommandError(f"{named} has several targets: write {named}#NAME, one of {names}")
+        written = "-" if named == NO_NAME else named
+        raise CommandError(f"{named} has several targets: write {written}#NAME, one of {names}")
     write(json_text(embedded(specs[0])))
 
 

@@ -1,7 +1,6 @@
 """Find and read the spec files that a command is given: files, folders, and standard input."""
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,14 +8,10 @@ from pathlib import Path
 from collage_dsl.cli.config import Configs
 from collage_dsl.cli.failure import CommandError
 from collage_dsl.cli.ignored import GitIgnored, absolute
-from collage_dsl.language import UnreadableError, read
+from collage_dsl.cli.stdin import NO_NAME, STDIN, read_stdin
+from collage_dsl.language import read
 from collage_dsl.resources import shipped_spec
 from collage_dsl.source import NEVER_SEARCHED, Source
-
-STDIN = Path("-")
-
-NO_NAME = "<stdin>"
-"""The name of standard input in messages, if it is given no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +45,7 @@ class Given:
 
     def read(self, file: Path) -> Source:
         """The text of `file`. Raises UnreadableError."""
-        if file != STDIN:
-            return read(file)
-        try:
-            return Source(self.stdin_name, sys.stdin.buffer.read().decode("utf-8-sig"))
-        except UnicodeDecodeError as problem:
-            reason = f"it is not UTF-8 (byte {problem.start})"
-            raise UnreadableError(f"cannot read {self.stdin_name}: {reason}") from None
+        return read_stdin(self.stdin_name) if file == STDIN else read(file)
 
     def _below(self, path: Path, configs: Configs) -> Iterator[Path]:
         if not path.is_dir():

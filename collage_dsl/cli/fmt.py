@@ -6,8 +6,9 @@ from pathlib import Path
 
 from collage_dsl.cli.config import Configs
 from collage_dsl.cli.failure import CANNOT, WRONG, CommandError, writing
-from collage_dsl.cli.files import STDIN, Given
+from collage_dsl.cli.files import Given
 from collage_dsl.cli.output import complain, show, tell, write_utf8
+from collage_dsl.cli.stdin import STDIN
 from collage_dsl.diagnostics import RuleError
 from collage_dsl.language import UnreadableError
 from collage_dsl.language.write.formatter import format_source

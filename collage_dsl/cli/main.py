@@ -184,7 +184,7 @@ def ops(glob: str, output_format: str) -> None:
     type=parameters.InSpec(),
     metavar="FILE[#NAME]",
     help="JSON or YAML if its name ends in .json, .yaml or .yml; else a spec file, or one target "
-    "in it. The name of a shipped spec stands for its file.",
+    "in it. The name of a shipped spec stands for its file, and `-` for standard input.",
 )
 @click.option(
     "--to",
@@ -193,12 +193,19 @@ def ops(glob: str, output_format: str) -> None:
     required=True,
     help="The form to write on standard output.",
 )
+@click.option(
+    "--stdin-filename",
+    metavar="NAME",
+    default="<stdin>",
+    show_default=True,
+    help="The name of the text on standard input, where FILE is `-`. Its ending tells the form.",
+)
 @parameters.allow_extern
-def convert(file: str, form: str, allow_extern: bool) -> None:
+def convert(file: str, form: str, stdin_filename: str, allow_extern: bool) -> None:
     """Write the targets of FILE as JSON, YAML or canonical text. Needs no TVM."""
     from collage_dsl.cli.convert import convert_file
 
-    convert_file(file, form, allow_extern)
+    convert_file(file, form, stdin_filename, allow_extern)
 
 
 @app.command()
@@ -207,7 +214,7 @@ def convert(file: str, form: str, allow_extern: bool) -> None:
     type=parameters.InSpec(),
     metavar="FILE[#NAME]",
     help="A target of a spec file; FILE if it has only one. The name of a shipped spec stands for "
-    "its file.",
+    "its file, and `-` for standard input.",
 )
 @parameters.allow_extern
 def embed(target: str, allow_extern: bool) -> None:

@@ -10,34 +10,54 @@ from click.shell_completion import CompletionItem
 from collage_dsl.cli.durations import Duration, Number
 from collage_dsl.cli.failure import writing
 from collage_dsl.cli.formats import FORMATS
+from collage_dsl.cli.stdin import NO_NAME
 from collage_dsl.scratch import check_file, check_folder
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class _Given(click.Path):
-    """A path to read. An empty one, as of a variable of the shell that is not set, is refused."""
+    """
+    A path to read. An empty one, as of a variable of the shell that is not set, is refused, and so
+    is `-` where standard input is not read.
+    """
+
+    reads_stdin = False
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail(_EMPTY, param, ctx)
+        if value == "-" and not self.reads_stdin:
+            self.fail(_NO_STDIN, param, ctx)
         return super().convert(value, param, ctx)
 
 
+class _GivenOrStdin(_Given):
+    reads_stdin = True
+
+
 _EMPTY = "the path is empty"
+_NO_STDIN = (
+    "`-` does not stand for standard input or output here: give a path (`./-` for a file of this "
+    "name)"
+)
 
 FILE = _Given(path_type=Path)
+FILE_OR_STDIN = _GivenOrStdin(path_type=Path)
 
 
 class InSpec(click.ParamType[str]):
-    """A spec file, or what has a name in it: `FILE#NAME`. FILE may be that of a shipped spec."""
+    """
+    A spec file, or what has a name in it: `FILE#NAME`. FILE may be that of a shipped spec, or `-`,
+    which is called `<stdin>` from here on.
+    """
 
     name = "FILE[#NAME]"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value == "":
             self.fail(_EMPTY, param, ctx)
-        return value
+        return NO_NAME if value == "-" else value
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -176,7 +196,7 @@ pattern = click.argument(
     type=InSpec(),
     metavar="FILE[#PATTERN]",
     help="A pattern of a spec file; FILE if it has only one. The name of a shipped spec stands for "
-    "its file.",
+    "its file, and `-` for standard input.",
 )
 targets = click.option(
     "--target",
@@ -187,7 +207,7 @@ targets = click.option(
     multiple=True,
     required=True,
     help="A spec file, or one target in it; may be given several times. The name of a shipped "
-    "spec (native, onnxruntime) stands for its file.",
+    "spec (native, onnxruntime) stands for its file, and `-` for standard input.",
 )
 search = click.option(
     "--path",
@@ -426,7 +446,7 @@ def on_files(command: _Command) -> _Command:
             "files",
             nargs=-1,
             required=True,
-            type=FILE,
+            type=FILE_OR_STDIN,
             help="Spec files, and folders with spec files; `-` is standard input.",
         ),
     )

@@ -20,6 +20,11 @@ def files_at(named: str) -> Iterator[Path]:
     PATH begins at the top of the repository, or at the current folder if it begins with `./`.
     Raises CommandError.
     """
+    if named == "-":
+        raise CommandError(
+            "OLD and NEW are not read from standard input: give paths (`./-` for a file of this "
+            "name)"
+        )
     revision, colon, path = named.partition(":")
     if Path(named).exists() or not colon:
         yield Path(named) if Path(named).exists() else shipped_spec(named) or Path(named)

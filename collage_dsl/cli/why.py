@@ -1,12 +1,13 @@
 """`collage why` and `collage near`: explain where a pattern matches or nearly matches."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from collage_dsl.cli.answer import answer
 from collage_dsl.cli.config import import_folders
 from collage_dsl.cli.failure import WRONG, CommandError, with_options
 from collage_dsl.cli.graphs import load_graph
+from collage_dsl.cli.stdin import NO_NAME, read_stdin
 from collage_dsl.engine.named import parts, spec_file
 from collage_dsl.engine.nodes import nodes_at
 from collage_dsl.engine.spec_files import patterns
@@ -60,8 +61,7 @@ def load_pattern(named: str, *, allow_extern: bool = False) -> Pattern:
     file, wanted = parts(named)
     if not file:
         raise CommandError(f"PATTERN '{named}' names no file: write FILE#NAME")
-    path = spec_file(file)
-    found = patterns(path, search=import_folders(path), allow_extern=allow_extern)
+    found = _patterns(file, allow_extern=allow_extern)
     if not wanted and len(found) == 1:
         return next(iter(found.values()))
     if wanted in found:
@@ -70,6 +70,18 @@ def load_pattern(named: str, *, allow_extern: bool = False) -> Pattern:
     if not found:
         raise CommandError(f"{file} has no pattern")
     if not wanted:
-        raise CommandError(f"{file} has several patterns; write {file}#NAME with one of {names}")
+        written = "-" if file == NO_NAME else file
+        raise CommandError(f"{file} has several patterns; write {written}#NAME with one of {names}")
     hint = did_you_mean(wanted, found) or f"it has {names}"
     raise CommandError(f"{file} has no pattern `{wanted}`; {hint}")
+
+
+def _patterns(file: str, *, allow_extern: bool) -> Mapping[str, Pattern]:
+    """The patterns of a file, of a shipped spec, or of standard input."""
+    if file == NO_NAME:
+        source, folders = read_stdin(), import_folders(Path(NO_NAME))
+        return patterns(
+            text=source.text, name=source.name, search=folders, allow_extern=allow_extern
+        )
+    path = spec_file(file)
+    return patterns(path, search=import_folders(path), allow_extern=allow_extern)
