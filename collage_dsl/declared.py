@@ -2,10 +2,13 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 Place = tuple[str, int]
 """A folder on the path of imports, and when a package in it was last installed or removed."""
@@ -13,7 +16,12 @@ Place = tuple[str, int]
 
 def declared(group: str) -> dict[str, EntryPoint]:
     """The entry points of a group by name."""
-    return {point.name: point for point in _points(group, tuple(_places()))}
+    return {point.name: point for point in every_declared(group)}
+
+
+def every_declared(group: str) -> EntryPoints:
+    """The entry points of a group. Two packages may declare one name."""
+    return _points(group, tuple(_places()))
 
 
 @lru_cache(8)
@@ -28,6 +36,38 @@ def _places() -> Iterator[Place]:
             yield folder, os.stat(folder or ".").st_mtime_ns
         except OSError:
             yield folder, 0
+
+
+def described(kind: str, point: EntryPoint) -> str:
+    """An entry point in messages: its name, and where the package has it."""
+    return f"the {kind} `{point.name}` ({point.value})"
+
+
+def loaded(kind: str, point: EntryPoint, error: Callable[[str], Exception]) -> Any:
+    """The function or class of an entry point. Raises `error` whatever the package raises."""
+    return without_faults(point.load, f"cannot load {described(kind, point)}", error)
+
+
+def without_faults(
+    call: Callable[[], Result],
+    said: str,
+    error: Callable[[str], Exception],
+    passing: tuple[type[Exception], ...] = (),
+) -> Result:
+    """
+    The result of code of a package. Whatever that raises becomes an `error`, which is `said` and
+    then what was raised. Errors of ours, which it has come upon, stay as they are, and so do those
+    that are `passing`.
+    """
+    try:
+        return call()
+    except (Exception, SystemExit) as raised:  # code of somebody else may raise anything
+        kind = type(raised)
+        is_ours = kind.__module__.split(".")[0] == __name__.split(".")[0]
+        if is_ours or isinstance(raised, (MemoryError, *passing)):
+            raise
+        lines = str(raised).strip().splitlines() or [""]
+        raise error(f"{said}: {kind.__name__}: {lines[0]}".rstrip(" :")) from raised
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:

@@ -82,8 +82,17 @@ def test_then_come_the_calls_that_a_backend_without_a_spec_supports() -> None:
     assert collage.load(text=collage.to_text(found))["adder"] == found
 
 
+@dataclass(frozen=True, slots=True)
+class AddEr(Adder):
+    """An adder with a name that is no word of the language."""
+
+    @property
+    def name(self) -> str:
+        return "add-er"
+
+
 def test_a_backend_that_is_installed_needs_no_spec(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = EntryPoint("add-er", "tests.test_op_predicate:Adder", "collage_dsl.backends")
+    installed = EntryPoint("add-er", "tests.test_gather:AddEr", "collage_dsl.backends")
     monkeypatch.setattr(registry, "declared", lambda group: {installed.name: installed})
 
     found = collage.gather({"kind": "llvm", "mcpu": "znver3", "feature.compiler": "add-er"})

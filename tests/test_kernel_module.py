@@ -192,9 +192,9 @@ def test_an_engine_that_is_nowhere_is_named() -> None:
         module.get_function("conv1")
 
     assert str(caught.value) == (
-        "kernel `conv1` needs the engine `onxruntime`: install the Python package collage_dsl, "
-        "or register the global function `collage.engine.onxruntime` "
-        "(collage_dsl.backends.engines has no engine of that name)"
+        "kernel `conv1` needs the engine `onxruntime`: install the Python package that declares "
+        "it, such as collage_dsl, or register the global function `collage.engine.onxruntime` "
+        "(no installed package declares an engine of that name)"
     )
 
 
@@ -217,7 +217,7 @@ def test_where_collage_is_not_installed_the_error_says_so(tmp_path: Path) -> Non
         tmp_path,
     )
 
-    assert "needs the engine `onnxruntime`: install the Python package collage_dsl" in said
+    assert "needs the engine `onnxruntime`: install the Python package that declares it" in said
     assert "(No module named 'collage_dsl" in said
 
 

@@ -51,7 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "realization": {
         *{"argument_types", "backends", "in_float32", "crashes", "exact_products", "frontend"},
-        *{"graph", "memory", "offline", "reading", "saved", "scratch"},
+        *{"declared", "graph", "memory", "offline", "reading", "saved", "scratch"},
     },
     # What is measured is what `realization` makes.
     "measuring": {"graph", "cost", "backends", "frontend", "realization"},
@@ -59,7 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": {
         *{"graph", "rules", "language", "search", "cost", "frontend", "backends", "realization"},
         *{"measuring", "report", "targets", "diagnostics", "memory", "reading", "resources"},
-        *{"argument_types", "saved", "scratch"},
+        *{"argument_types", "declared", "saved", "scratch"},
     },
     "lsp": {
         *{"language", "rules", "graph", "diagnostics", "source", "printable", "reading"},

@@ -9,17 +9,21 @@ An engine is called once for each kernel as (symbol, payload, constants) and ret
 that runs it, given the input and then the output tensors. A kernel whose outputs have shapes that
 are found as it runs is given the inputs only, and returns the outputs. That function may be called
 from several threads at once. The tensors may start at any multiple of the size of their elements.
+
+Packages declare engines of their own in the group `collage_dsl.engines`.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import numpy as np
 import tvm_ffi
 
+from collage_dsl.declared import declared, described, loaded, without_faults
 from collage_dsl.graph import Option, cores_of
 from collage_dsl.graph.onnx_node import ONNX_CALL, OnnxNode
 
@@ -333,3 +337,34 @@ def _is_known(shape: Sequence[Any]) -> bool:
     says of a tensor of unknown rank that it has no dimensions, as of a scalar.
     """
     return bool(shape) and all(isinstance(dim, int) for dim in shape)
+
+
+GROUP = "collage_dsl.engines"
+"""The group of entry points in which packages declare engines, by name."""
+
+
+def _register_declared() -> None:
+    """Register the engines of installed packages, which are imported when one is first needed."""
+    for point in declared(GROUP).values():
+        name = f"collage.engine.{point.name}"
+        if tvm_ffi.get_global_func(name, allow_missing=True) is None:
+            tvm_ffi.register_global_func(name, _engine(point))
+
+
+def _engine(point: EntryPoint) -> Callable[[str, bytes, Mapping[str, Any]], Callable[..., Any]]:
+    where = described("engine", point)
+
+    def engine(symbol: str, payload: bytes, constants: Mapping[str, Any]) -> Callable[..., Any]:
+        make = loaded("engine", point, EngineError)
+        run = without_faults(
+            lambda: make(symbol, payload, constants),
+            f"{where} cannot make kernel `{symbol}`",
+            EngineError,
+        )
+        said = f"{where} cannot run kernel `{symbol}`"
+        return lambda *tensors: without_faults(lambda: run(*tensors), said, EngineError)
+
+    return engine
+
+
+_register_declared()

@@ -6,8 +6,8 @@ from functools import cache
 from importlib.metadata import EntryPoint
 from typing import Any
 
-from collage_dsl.backends.base import Backend, LibraryBackend
-from collage_dsl.declared import declared, unknown
+from collage_dsl.backends.base import Backend, LibraryBackend, Placement
+from collage_dsl.declared import declared, described, loaded, unknown, without_faults
 from collage_dsl.graph import Graph, Option, Toolchain
 
 BackendOf = Callable[[Toolchain], Backend]
@@ -43,11 +43,21 @@ class UnknownBackend(Exception):  # noqa: N818, reads as what it says
         return unknown("backend", self.name, self.known)
 
 
+class BackendError(Exception):
+    """A backend that an installed package declares cannot be used."""
+
+
+NO_BACKEND = (UnknownBackend, BackendError, ModuleNotFoundError)
+"""What `find_backend` raises."""
+
+
 def find_backend(name: str, given: Iterable[Backend] = ()) -> Backend:
     """
     The backend named `name`: one of `given`, or else one that an installed package declares.
 
-    Raises UnknownBackend, or ModuleNotFoundError if its library is not installed.
+    A backend of ours comes before one of a package with its name. Raises UnknownBackend;
+    ModuleNotFoundError if the library of a backend of ours is not installed; and BackendError if a
+    package has declared what cannot be used.
     """
     by_name = {backend.name: backend for backend in given}
     if name in by_name:
@@ -55,10 +65,50 @@ def find_backend(name: str, given: Iterable[Backend] = ()) -> Backend:
     declared = _declared()
     if name not in declared:
         raise UnknownBackend(name, (*by_name, *declared))
-    made = declared[name].load()()
+    point = declared[name]
+    if name in _BUILT_IN:
+        ours: Backend = point.load()()
+        return ours
+    return _of_package(point)
+
+
+def _of_package(point: EntryPoint) -> Backend:
+    where = described("backend", point)
+    make = loaded("backend", point, BackendError)
+    made: object = without_faults(lambda: make(), f"cannot make {where}", BackendError)
     if not isinstance(made, Backend):
-        raise TypeError(f"entry point `{declared[name].value}` makes no Backend")
+        raise BackendError(f"{where} is no Backend, but of type {type(made).__name__}")
+    if fault := without_faults(
+        lambda: _fault(made, point.name), f"cannot use {where}", BackendError
+    ):
+        raise BackendError(f"cannot use {where}: {fault}")
     return made
+
+
+def _fault(backend: Backend, declared_as: str) -> str:
+    """What is wrong with the properties of a backend; empty if nothing is."""
+    for name in ("name", "version"):
+        if not isinstance(found := getattr(backend, name), str) or not found:
+            return f"its `{name}` is {found!r}, and not a string"
+    if backend.name != declared_as:
+        return f"its `name` is `{backend.name}`, and the entry point has another name"
+    for name in ("kinds", "variants"):
+        found = getattr(backend, name)
+        if not isinstance(found, tuple) or not all(isinstance(each, str) for each in found):
+            return f"its `{name}` are {found!r}, and not a tuple of strings"
+    if backend.variants and backend.placement is Placement.CODEGEN:
+        return "it has `variants`, which only kernels that TVM makes can have"
+    return ""
+
+
+def refusal(backend: Backend, graph: Graph) -> str:
+    """Why `backend` cannot run `graph`; empty if it can. Raises BackendError if it cannot say."""
+    asked = "+".join(graph.operators(graph.calls))
+    said = f"`supports` of the backend `{backend.name}`, asked about {asked}, has failed"
+    answer: object = without_faults(lambda: backend.supports(graph), said, BackendError)
+    if answer is None or isinstance(answer, str):
+        return answer or ""
+    raise BackendError(f"{said}: it returned {answer!r:.60}, and not None or a reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +164,7 @@ def known(given: Iterable[Backend] = ()) -> BackendOf:
     def known_backend(toolchain: Toolchain) -> Backend:
         try:
             return find(toolchain)
-        except (UnknownBackend, ModuleNotFoundError) as error:
+        except NO_BACKEND as error:
             return Absent(_name_of(toolchain), str(error))
 
     return known_backend
@@ -132,4 +182,4 @@ def _declared() -> Mapping[str, EntryPoint]:
     The built-in backends are included even if this package runs from a folder and is not installed.
     """
     built_in = {name: EntryPoint(name, value, GROUP) for name, value in _BUILT_IN.items()}
-    return built_in | declared(GROUP)
+    return declared(GROUP) | built_in

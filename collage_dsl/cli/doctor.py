@@ -1,4 +1,4 @@
-"""`collage doctor`: look for missing packages, libraries and compilers."""
+"""`collage doctor`: look for missing packages, libraries, compilers, and faulty plug-ins."""
 
 import os
 import platform
@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
 
 from collage_dsl.cli.failure import CANNOT
 from collage_dsl.cli.output import show, write
@@ -25,7 +26,7 @@ class Finding:
 
 def examine(output_format: str) -> int:
     """Print all findings; the exit code is 2 if something is missing."""
-    findings = [*_system(), *_packages(), _editor(), _compiler()]
+    findings = [*_system(), *_packages(), _editor(), _compiler(), *_plug_ins()]
     if output_format == "json":
         rows = [asdict(finding) for finding in findings]
         write(json_text({"findings": rows}))
@@ -75,6 +76,16 @@ def _editor() -> Finding:
     except PackageNotFoundError:
         advice = "pip install 'collage_dsl[lsp]'"
         return Finding("pygls", f"not installed; only `collage lsp` needs it: {advice}")
+
+
+def _plug_ins() -> Iterator[Finding]:
+    """What other packages declare. Without TVM it is not tried, since it may need TVM."""
+    if find_spec("tvm") is None:
+        return
+    from collage_dsl.engine.plug_ins import plug_ins
+
+    for each in plug_ins():
+        yield Finding(f"{each.kind} {each.point.name}", each.point.value, each.fault)
 
 
 def _compiler() -> Finding:

@@ -36,6 +36,7 @@ _GIVEN = {
 """Exceptions about the given files. Only their names, because their modules may need TVM."""
 
 _ENVIRONMENT = {
+    "BackendError",
     "BuildError",
     "CannotTune",
     "CommandError",

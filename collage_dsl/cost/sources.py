@@ -10,7 +10,7 @@ from typing import Self
 
 from collage_dsl.cost.cost import Cost, CostError, CostFunction, Infeasible
 from collage_dsl.cost.table import CostTable
-from collage_dsl.declared import declared, unknown
+from collage_dsl.declared import declared, described, loaded, unknown, without_faults
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.reading import other_than_file
 
@@ -249,15 +249,17 @@ def _of_table(table: CostTable, *, is_alone: bool) -> Source:
 
 def _loaded(point: EntryPoint) -> CostFunction:
     """The function that a package declares as a source of costs. Raises `SourceError`."""
-    where = f"the source of costs `{point.name}` ({point.value})"
-    try:
-        found = point.load()
-    except (ImportError, AttributeError) as error:
-        raise SourceError(f"cannot load {where}: {error}") from error
-    if not callable(found):
-        raise SourceError(f"{where} is no function: {found!r}")
-    function: CostFunction = found
-    return function
+    function = loaded("source of costs", point, SourceError)
+    where = described("source of costs", point)
+    if not callable(function):
+        raise SourceError(f"{where} is no function: {function!r}")
+
+    def cost(kernel: CandidateKernel) -> Cost:
+        said = f"{where} has failed for {kernel.label} on {kernel.target}"
+        answer: Cost = without_faults(lambda: function(kernel), said, SourceError)
+        return answer
+
+    return cost
 
 
 def _name_of(function: CostFunction) -> str:

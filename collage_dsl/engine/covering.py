@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.registry import BackendOf, UnknownBackend, installed
+from collage_dsl.backends.registry import NO_BACKEND, BackendOf, installed
 from collage_dsl.engine.nearest import nearest
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.steps import refusals
@@ -87,6 +87,6 @@ def _covered(
 def _unsupported(candidate: CandidateKernel, backend_of: BackendOf) -> str | None:
     try:
         backend = backend_of(candidate.toolchain)
-    except (UnknownBackend, ModuleNotFoundError):
+    except NO_BACKEND:
         return None
     return unsupported(candidate, backend_of, kernel_view(candidate, backend).graph)

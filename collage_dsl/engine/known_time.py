@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from collage_dsl.backends.registry import UnknownBackend
+from collage_dsl.backends.registry import NO_BACKEND
 from collage_dsl.cost import NOWHERE, CostFunction, CostStore, Source, Sources, only
 from collage_dsl.engine.compile import backends_of
 from collage_dsl.engine.costs import Pricing
@@ -92,7 +92,7 @@ def measured_time(
     """As `known_time`, by what is in the cost store, which is not changed."""
     try:
         backend_of = backends_of(specs)
-    except (TargetError, UnknownBackend, ModuleNotFoundError) as error:
+    except (TargetError, *NO_BACKEND) as error:
         raise UnknownTimeError(str(error)) from error
     with (
         CostStore(store) as costs,

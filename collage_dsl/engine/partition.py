@@ -9,7 +9,7 @@ from typing import Any
 
 from collage_dsl.argument_types import with_checked_types
 from collage_dsl.backends.base import Backend, LibraryBackend, Placement
-from collage_dsl.backends.registry import Absent, UnknownBackend, known
+from collage_dsl.backends.registry import Absent, BackendError, UnknownBackend, known
 from collage_dsl.cost import (
     Copies,
     Cost,
@@ -52,7 +52,7 @@ from collage_dsl.realization.partition import module_pass, partition
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.predicate import Lookup, PredicateError
 from collage_dsl.rules.spec import Refusal
-from collage_dsl.search import Plan
+from collage_dsl.search import Plan, StrategyError
 from collage_dsl.search.partial import as_far_as_possible, without_left_alone
 from collage_dsl.targets.attach import TargetError
 from collage_dsl.targets.default import default_target
@@ -133,7 +133,8 @@ def _check_sizes(sizes: Sizes) -> None:
 
 
 _ERRORS = (
-    *(CostError, PredicateError, SourceError, TableError, TargetError, UnknownBackend),
+    *(BackendError, CostError, PredicateError, SourceError, TableError),
+    *(StrategyError, TargetError, UnknownBackend),
     *(DamagedStoreError, ExchangeError, StoreError),
 )
 """What the pass raises where it was given something wrong."""

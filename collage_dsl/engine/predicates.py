@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cache, partial
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.registry import UnknownBackend, find_backend
+from collage_dsl.backends.registry import NO_BACKEND, BackendError, find_backend, refusal
 from collage_dsl.engine.tables import table_lookup
 from collage_dsl.graph import extract
 from collage_dsl.rules.host_code import host_code
@@ -49,11 +49,14 @@ def _supported(name: str, backends: Sequence[Backend]) -> BackendAnswer:
     """Answers why the backend `name` cannot run the nodes of a question as one kernel."""
     try:
         backend = find_backend(name, backends)
-    except (UnknownBackend, ModuleNotFoundError) as error:
+    except NO_BACKEND as error:
         raise PredicateError(f"what `{name}` supports cannot be asked: {error}") from error
 
     def supports(question: Question) -> str:
         alone = extract(question.graph, question.inside, question.constants)
-        return backend.supports(alone.graph) or ""
+        try:
+            return refusal(backend, alone.graph)
+        except BackendError as error:
+            raise PredicateError(str(error)) from error
 
     return BackendAnswer(supports, backend.binds_constants)

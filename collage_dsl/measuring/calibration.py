@@ -10,7 +10,7 @@ import numpy as np
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import (
     NATIVE,
-    UnknownBackend,
+    NO_BACKEND,
     backend_names,
     find_backend,
     installed,
@@ -51,7 +51,7 @@ def calibrate(store: CostStore) -> Iterator[tuple[str, Rates | str]]:
         for name in backend_names():
             try:
                 backend = find_backend(name)
-            except (UnknownBackend, ModuleNotFoundError) as error:
+            except NO_BACKEND as error:
                 yield name, str(error)
                 continue
             if "llvm" not in backend.kinds:

@@ -6,7 +6,7 @@ from math import inf
 from typing import Any
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.registry import BackendOf, UnknownBackend
+from collage_dsl.backends.registry import NO_BACKEND, BackendOf, refusal
 from collage_dsl.cost import CostFunction, Infeasible
 from collage_dsl.cost.records import Records
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
@@ -65,7 +65,7 @@ class Kernels:
             return Infeasible(values)
         try:
             makers(candidate, self.backend_of)
-        except (UnknownBackend, ModuleNotFoundError) as error:
+        except NO_BACKEND as error:
             return Infeasible(str(error))
         offered = _offered(self.with_best_record(candidate), backend)
         if not offered:
@@ -147,12 +147,12 @@ def unsupported(candidate: CandidateKernel, backend_of: BackendOf, kernel: Graph
     is the graph.
     """
     backend, *libraries = makers(candidate, backend_of)
-    if reason := backend.supports(kernel):
+    if reason := refusal(backend, kernel):
         return reason
     by_name = {library.name: library for library in libraries}
     for each in kept_composites(candidate, backend) if libraries else ():
         part = extract(candidate.graph, each.inside, each.constants).graph
-        if reason := by_name[library_of(each.label)].supports(part):
+        if reason := refusal(by_name[library_of(each.label)], part):
             return f"{each.label}: {reason}"
     return None
 

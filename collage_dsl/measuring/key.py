@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import tvm
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.registry import UnknownBackend, find_backend
+from collage_dsl.backends.registry import NO_BACKEND, find_backend
 from collage_dsl.backends.tvm_target import machine_target, num_cores
 from collage_dsl.cost.measurement import CODE, TVM, WAY, Context
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Measuring, Toolchain, tensors
@@ -118,7 +118,7 @@ def is_outdated(context: Context) -> bool:
 def _installed(name: str) -> str | None:
     try:
         return find_backend(name).version
-    except (UnknownBackend, ModuleNotFoundError):
+    except NO_BACKEND:
         return None
 
 

@@ -308,7 +308,11 @@ def _silence(printing: "Connection[Any, Any]") -> None:
 
 
 def _one_line(error: Exception) -> str:
-    """The first line of the message that is not empty, or the name of the exception."""
-    lines = (line.strip() for line in str(error).splitlines())
-    said = next((line for line in lines if line and not line.startswith("Traceback")), "")
+    """
+    The first line of the message that is not empty, and the next one if it ends with a colon; or
+    the name of the exception.
+    """
+    every = (line.strip() for line in str(error).splitlines())
+    lines = [line for line in every if line and not line.startswith("Traceback")]
+    said = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
     return f"{said or type(error).__name__}"[:300]

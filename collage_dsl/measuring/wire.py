@@ -15,7 +15,7 @@ import numpy as np
 import tvm
 
 from collage_dsl.backends.base import Backend
-from collage_dsl.backends.registry import UnknownBackend, find_backend
+from collage_dsl.backends.registry import NO_BACKEND, find_backend
 from collage_dsl.cost import Refusal
 from collage_dsl.cost.spread import Spread
 from collage_dsl.graph import (
@@ -164,7 +164,7 @@ def _backend(name: str, described: str, version: str) -> Backend:
     """The backend of this machine, which must be the one that was sent."""
     try:
         backend = find_backend(name)
-    except (UnknownBackend, ModuleNotFoundError) as error:
+    except NO_BACKEND as error:
         raise NotRead(f"the backend `{name}` is not installed: {error}") from error
     if repr(backend) != described:
         raise NotRead(f"the backend `{name}` is {backend!r}, and not {described}")

@@ -10,8 +10,9 @@ from tvm import relax, sym
 
 from collage_dsl.backends.base import Backend, LibraryBackend
 from collage_dsl.backends.onnx_writer import Unsupported
-from collage_dsl.backends.registry import UnknownBackend, find_backend
+from collage_dsl.backends.registry import NO_BACKEND, find_backend
 from collage_dsl.backends.runtime.build import CODE_KIND, KIND, code_module, joined
+from collage_dsl.declared import without_faults
 from collage_dsl.frontend.attributes import plain
 from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.frontend.from_relax import from_relax
@@ -204,7 +205,7 @@ def _library(name: str, backends: Sequence[Backend]) -> LibraryBackend | None:
     """
     try:
         backend = find_backend(name, backends)
-    except (UnknownBackend, ModuleNotFoundError) as error:
+    except NO_BACKEND as error:
         if tvm_ffi.get_global_func(_generator(name), allow_missing=True) is None:
             raise BuildError(f"nothing makes kernels of the library `{name}`: {error}") from error
         return None
@@ -223,9 +224,20 @@ def _compiled(backend: LibraryBackend, function: Any) -> Any:
     try:
         module = tvm.IRModule({"kernel": _of_tensors(function)})
         graph = from_relax(module, "kernel", is_canonical=True)
-        return backend.codegen(graph, symbol, _options(function))
+        said = f"`{backend.name}` cannot make kernel `{symbol}`"
+        made = without_faults(
+            lambda: backend.codegen(graph, symbol, _options(function)),
+            said,
+            BuildError,
+            passing=(OSError, Unsupported),  # for what this machine lacks, and the operators
+        )
     except (Unsupported, UnsupportedRelax) as error:
         raise BuildError(f"`{backend.name}` cannot make kernel `{symbol}`: {error}") from error
+    if not isinstance(made, tvm_ffi.Module):
+        raise BuildError(f"{said}: `codegen` returned {made!r:.60}, and not a tvm.runtime.Module")
+    if not made.implements_function(symbol):
+        raise BuildError(f"{said}: `codegen` returned a module that has no function `{symbol}`")
+    return made
 
 
 def _compiled_call(function: Any) -> str:

@@ -84,6 +84,8 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
         return ModelExecutable(tvm.runtime.load_module(str(library)), signature)
     except (OSError, ValueError, RuntimeError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
+        if "needs the engine" in said[0]:
+            raise ExecutableError(f"cannot load {folder}: {said[0]}") from error
         raise DamagedFolderError(f"{folder} is damaged: {said[0]}") from error
 
 

@@ -30,6 +30,10 @@ of the usual noise margin.
 """
 
 
+class InfeasibleChoiceError(Exception):
+    """A plan was asked for with a kernel that is infeasible."""
+
+
 class Problem:
     """
     Cover the operator calls of `graph` with disjoint `candidates` at the least cost.
@@ -227,11 +231,16 @@ class Problem:
         return NoPlanError([self.graph.nodes[index].name for index in missing])
 
     def plan(self, chosen: Sequence[CandidateKernel]) -> Plan:
-        """The plan of `chosen`: feasible candidates that cover the graph."""
+        """
+        The plan of `chosen`, which cover the graph. Raises `InfeasibleChoiceError` if one of them
+        is infeasible, and `CyclicPlanError` if they wait for each other.
+        """
         kernels = []
         for candidate in in_execution_order(self.graph, chosen):
             cost = self.cost(candidate)
-            assert not isinstance(cost, Infeasible), cost.reason
+            if isinstance(cost, Infeasible):
+                named = f"the kernel {candidate.label} of {candidate.target}"
+                raise InfeasibleChoiceError(f"{named} is infeasible: {cost.reason}")
             kernels.append(PlannedKernel(candidate, cost))
         return Plan(self.graph, tuple(kernels))
 

@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from collage_dsl.cost import Infeasible
-from collage_dsl.declared import declared, unknown
-from collage_dsl.graph import CandidateKernel, members
+from collage_dsl.declared import declared, described, loaded, unknown, without_faults
+from collage_dsl.graph import CandidateKernel, covered, members
 from collage_dsl.search.auto import auto
 from collage_dsl.search.beam import beam
 from collage_dsl.search.dijkstra import dijkstra
-from collage_dsl.search.execution_order import is_acyclic
+from collage_dsl.search.execution_order import CyclicPlanError, is_acyclic
 from collage_dsl.search.exhaustive import exhaustive
 from collage_dsl.search.milp import milp
 from collage_dsl.search.moves import Moves
-from collage_dsl.search.plan import Plan
-from collage_dsl.search.problem import Problem
+from collage_dsl.search.plan import NoPlanError, Plan
+from collage_dsl.search.problem import InfeasibleChoiceError, Problem
 from collage_dsl.search.pruning import least_by_call, usable
 from collage_dsl.search.tally import Tally
 
@@ -46,7 +46,7 @@ class UnknownStrategyError(ValueError):
 
 
 class StrategyError(Exception):
-    """A strategy has answered with what is no plan of its problem."""
+    """A strategy of a package cannot be used, or has answered with no plan of its problem."""
 
 
 def strategy_names() -> tuple[str, ...]:
@@ -57,15 +57,25 @@ def strategy_names() -> tuple[str, ...]:
 def find_strategy(name: str) -> Callable[..., Plan]:
     """
     The strategy named `name`: one of ours, or else one that an installed package declares. Raises
-    `UnknownStrategyError`.
+    `UnknownStrategyError`, and `StrategyError` if that one is no function.
     """
     if name in STRATEGIES:
         return STRATEGIES[name]
     found = declared(GROUP)
     if name not in found:
         raise UnknownStrategyError(name, strategy_names())
-    strategy: Callable[..., Plan] = found[name].load()
-    return strategy
+    strategy = loaded("strategy", found[name], StrategyError)
+    where = described("strategy", found[name])
+    if not callable(strategy):
+        raise StrategyError(f"{where} is no function: {strategy!r}")
+
+    def searched(problem: Problem, **options: Any) -> Plan:
+        plan: Plan = without_faults(
+            lambda: strategy(problem, **options), f"{where} has failed", StrategyError
+        )
+        return plan
+
+    return searched
 
 
 def search(problem: Problem, strategy: Strategy = "auto", **options: Any) -> Plan:
@@ -82,12 +92,26 @@ def search(problem: Problem, strategy: Strategy = "auto", **options: Any) -> Pla
     if found in STRATEGIES.values():
         return found(problem, **options)
     name = strategy if isinstance(strategy, str) else getattr(found, "__name__", "a callable")
+    graph = problem.graph
+    if lacking := members(graph.calls & ~covered(problem.candidates)):
+        raise NoPlanError([graph.nodes[index].name for index in lacking])
     tally = Tally(problem, name)
-    plan = found(problem, **options)
-    if fault := _fault(problem, plan):
-        raise StrategyError(f"the strategy `{name}` has answered with no plan: {fault}")
+    try:
+        plan = found(problem, **options)
+        fault = _fault(problem, plan)
+    except InfeasibleChoiceError as error:
+        fault = str(error)
+    except CyclicPlanError:
+        fault = "two of its kernels have one call, or wait for each other"
+    if fault:
+        none = problem.no_plan()
+        raise none if none.nodes else _wrong(name, fault)
     least = sum(least_by_call(problem, Moves(problem, usable(problem))).values())
     return tally.plan(plan.candidates, least)
+
+
+def _wrong(name: str, fault: str) -> StrategyError:
+    return StrategyError(f"the strategy `{name}` has answered with no plan: {fault}")
 
 
 def _fault(problem: Problem, plan: object) -> str:
@@ -101,12 +125,12 @@ def _fault(problem: Problem, plan: object) -> str:
     for each in chosen:
         if isinstance(cost := problem.cost(each), Infeasible):
             return f"{_named(each)} is infeasible: {cost.reason}"
-    covered = 0
+    taken = 0
     for each in chosen:
-        if twice := covered & each.sub_graph.inside:
+        if twice := taken & each.sub_graph.inside:
             return f"two kernels have `{graph.nodes[min(members(twice))].name}`"
-        covered |= each.sub_graph.inside
-    if left := graph.calls & ~covered:
+        taken |= each.sub_graph.inside
+    if left := graph.calls & ~taken:
         return f"no kernel has `{graph.nodes[min(members(left))].name}`"
     if not is_acyclic(graph, chosen):
         return "its kernels wait for each other"

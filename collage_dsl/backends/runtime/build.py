@@ -162,9 +162,12 @@ def _link(compiler: Sequence[str], target: Path) -> None:
     _run([*compiler, "-shared", "-pthread", *made, "-o", str(target)])
 
 
-def link(target: str, objects: Sequence[str]) -> None:
-    """Link a shared library, as `fcompile` of TVM's `export_library`."""
-    _run([*_compiler(), "-shared", "-fPIC", "-o", target, *objects])
+def link(target: str, objects: Sequence[str], options: Sequence[str] = ()) -> None:
+    """
+    Link a shared library, as `fcompile` of TVM's `export_library`. That gives C sources of backends
+    too, and then `options`: the folders of its headers.
+    """
+    _run([*_compiler(), "-shared", "-fPIC", "-O2", *options, "-o", target, *objects])
 
 
 def _run(command: Sequence[str]) -> str:

@@ -96,10 +96,11 @@ Function FindEngine(const String& engine, const String& symbol) {
   if (auto found = Function::GetGlobal(name)) return *found;
   std::string reason = ImportEngines();
   if (auto found = Function::GetGlobal(name)) return *found;
-  if (reason.empty()) reason = std::string(kEngines) + " has no engine of that name";
+  if (reason.empty()) reason = "no installed package declares an engine of that name";
   TVM_FFI_THROW(RuntimeError) << "kernel `" << symbol << "` needs the engine `" << engine
-                              << "`: install the Python package collage_dsl, or register the "
-                              << "global function `" << name << "` (" << reason << ")";
+                              << "`: install the Python package that declares it, such as "
+                              << "collage_dsl, or register the global function `" << name
+                              << "` (" << reason << ")";
   TVM_FFI_UNREACHABLE();
 }
 
