@@ -343,8 +343,11 @@ GROUP = "collage_dsl.engines"
 """The group of entry points in which packages declare engines, by name."""
 
 
-def _register_declared() -> None:
-    """Register the engines of installed packages, which are imported when one is first needed."""
+def register_declared() -> None:
+    """
+    Register the engines of installed packages, which are imported when one is first needed. Call it
+    again where a package may have been installed since.
+    """
     for point in declared(GROUP).values():
         name = f"collage.engine.{point.name}"
         if tvm_ffi.get_global_func(name, allow_missing=True) is None:
@@ -367,4 +370,4 @@ def _engine(point: EntryPoint) -> Callable[[str, bytes, Mapping[str, Any]], Call
     return engine
 
 
-_register_declared()
+register_declared()

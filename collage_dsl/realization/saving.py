@@ -10,6 +10,7 @@ from pathlib import Path
 import tvm
 
 from collage_dsl.argument_types import with_checked_types
+from collage_dsl.backends.engines import register_declared
 from collage_dsl.backends.instructions import absent, host_cpu
 from collage_dsl.backends.runtime.build import addons
 from collage_dsl.reading import content_of, real_path
@@ -81,6 +82,7 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
                 f"have ({', '.join(missing)}): compile the model here, or with the target option "
                 f'`mcpu: "{host_cpu()}"`'
             )
+        register_declared()
         return ModelExecutable(tvm.runtime.load_module(str(library)), signature)
     except (OSError, ValueError, RuntimeError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]

@@ -22,6 +22,7 @@ import tvm
 import tvm_ffi
 from tvm_ffi import libinfo
 
+from collage_dsl.backends.engines import register_declared
 from collage_dsl.backends.runtime.guarded import run_guarded
 from collage_dsl.caches import cache_folder, make_cache
 from collage_dsl.graph.arrays import Array
@@ -56,6 +57,7 @@ def make_module(symbol: str, engine: str, payload: bytes, constants: Mapping[str
     The module shares the memory of `constants` and keeps them alive, so do not write to them.
     The engine is looked up when the function is first looked up.
     """
+    register_declared()
     create = _create_function()
     return create(symbol, engine, payload, {n: _tensor(a) for n, a in constants.items()})
 
