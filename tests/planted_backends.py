@@ -2,12 +2,16 @@
 
 import os
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import tvm_ffi
 
-from collage_dsl.graph import Form, Graph, Node, TensorType
+from collage_dsl.backends.runtime.build import make_module
+from collage_dsl.graph import Form, Graph, Node, Option, TensorType
 from tests.faulty_backends import Faulty
 
 
@@ -62,3 +66,22 @@ class DyingOnce(Faulty):
             Path(self.at).touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return graph
+
+
+@dataclass(frozen=True, slots=True)
+class WritingToOperands(Faulty):
+    """Computes what is right, and then overwrites the operand of a kernel that has a relu."""
+
+    def codegen(self, graph: Graph, symbol: str, options: Mapping[str, Option]) -> Any:
+        if self.on not in graph.operators(graph.calls):
+            return super().codegen(graph, symbol, options)
+
+        def engine(symbol: str, payload: bytes, constants: Mapping[str, Any]) -> Any:
+            def run(x: Any, y: Any) -> None:
+                np.maximum(np.from_dlpack(x), 0, out=np.from_dlpack(y))
+                np.from_dlpack(x)[...] = 0
+
+            return run
+
+        tvm_ffi.register_global_func("collage.engine.writing", engine, override=True)
+        return make_module(symbol, "writing", b"", {})

@@ -34,7 +34,13 @@ from tests.cases import covering, slow
 from tests.commands import said as command
 from tests.faulty_backends import Crashing, Hanging
 from tests.models import small_convolution
-from tests.planted_backends import DyingOnce, Greedy, OffWhenLarge, WrongForNegative
+from tests.planted_backends import (
+    DyingOnce,
+    Greedy,
+    OffWhenLarge,
+    WritingToOperands,
+    WrongForNegative,
+)
 from tests.sandbox import COMPILE, PLAN, STORE, Sandbox
 
 NATIVE = FusionSpec(Toolchain("tvm"), OpCallByKind())
@@ -216,6 +222,13 @@ def stored(store: CostStore, label: str) -> Measurement:
     contexts = [each.context.key for each in store.known()]
     (found,) = (each for each in store.measurements(contexts) if each.label == label)
     return found
+
+
+def test_a_kernel_that_writes_to_its_operands_is_wrong(tmp_path: Path) -> None:
+    with CostStore(tmp_path / "costs.sqlite") as store:
+        found = priced(store, WritingToOperands())
+
+    assert found == Infeasible("it writes to its operands", Refusal.WRONG)
 
 
 @pytest.mark.parametrize(

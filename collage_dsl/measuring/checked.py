@@ -120,7 +120,10 @@ def largest_error(
         return None
     if not is_defined:
         return None
+    before = [np.array(value) for value in _arrays(operands)]
     actual = run(operands)
+    if not all(map(_is_same, before, _arrays(operands))):
+        raise WrongResult("it writes to its operands")
     if len(actual) != len(expected):
         return None
 
@@ -144,6 +147,15 @@ def largest_error(
             )
         worst = max(worst, error)
     return worst
+
+
+def _arrays(operands: Sequence[Any]) -> list[Array]:
+    values = map(plain, operands)
+    return [value for value in values if isinstance(value, np.ndarray)]
+
+
+def _is_same(one: Array, other: Array) -> bool:
+    return one.tobytes() == other.tobytes()
 
 
 def _difference(
