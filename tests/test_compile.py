@@ -308,7 +308,10 @@ def test_wrong_inputs_are_refused(
     [
         (Crashing(), "crashed (SIGSEGV)"),
         slow(Hanging(), "took longer than 5 s"),
-        (Refusing(), "this library has no such kernel"),
+        (
+            Refusing(),
+            "`refusing` cannot make kernel `kernel`: RuntimeError: this library has no such kernel",
+        ),
     ],
     ids=["crashing", "hanging", "refusing"],
 )
@@ -371,7 +374,8 @@ def test_a_node_that_no_target_takes_is_named_with_the_reason_of_each(tmp_path: 
     assert str(caught.value) == (
         "no target has a kernel for `relu`\n"
         "  `relu` (nn.relu):\n"
-        "    target refusing: nn.relu: this library has no such kernel"
+        "    target refusing: nn.relu: `refusing` cannot make kernel `kernel`: "
+        "RuntimeError: this library has no such kernel"
     )
 
 

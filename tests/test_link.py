@@ -420,7 +420,13 @@ def test_a_library_that_is_missing_makes_its_kernels_infeasible(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("backend", "why"),
     [
-        (Refusing(on="nn.conv2d"), "this library has no such kernel"),
+        (
+            Refusing(on="nn.conv2d"),
+            (
+                "`refusing` cannot make kernel `kernel_refusing`: "
+                "RuntimeError: this library has no such kernel"
+            ),
+        ),
         (Unfit(), "acme.conv: it knows no convolution"),
     ],
 )
