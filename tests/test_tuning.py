@@ -32,7 +32,13 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Record, SubGraph, Toolchain, Tuning
 from collage_dsl.graph.tuning import RECORD, TUNED
 from collage_dsl.measuring.built import built
-from collage_dsl.measuring.checked import WrongResult, draws_of, largest_error, right_of
+from collage_dsl.measuring.checked import (
+    WrongResult,
+    draws_of,
+    errors_of,
+    largest_error,
+    right_of,
+)
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.estimates import Regression
 from collage_dsl.measuring.recorded import BestRecords
@@ -198,9 +204,15 @@ def test_without_a_reference_a_schedule_may_round_to_the_next_whole_number(
     unsure = np.any([other[0] != expected for other in right.others(operands)], axis=0)
 
     assert 0 < unsure.sum() < unsure.size / 10
-    assert largest_error(lambda _: [expected + unsure], right, operands, "large") == 0
+    alike, other = (
+        errors_of(lambda _, added=added: [expected + added], right, operands)
+        for added in (unsure, ~unsure)
+    )
+    assert alike
+    assert other
+    assert largest_error(right, {"large": alike}) == 0
     with pytest.raises(WrongResult):
-        largest_error(lambda _: [expected + ~unsure], right, operands, "large")
+        largest_error(right, {"large": other})
 
 
 def test_without_a_record_nothing_is_tuned(candidate: CandidateKernel, store: Path) -> None:

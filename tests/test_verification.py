@@ -21,7 +21,7 @@ from collage_dsl.engine.compile import backends_of
 from collage_dsl.frontend.errors import RefusedInputsError
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Form, Graph, Node, OpaqueType, Option, Toolchain, members
-from collage_dsl.measuring.checked import Right, WrongResult, largest_error
+from collage_dsl.measuring.checked import Right, WrongResult, errors_of, largest_error
 from collage_dsl.realization import native
 from collage_dsl.realization.difference import compared, relative_error, tolerance
 from collage_dsl.realization.draws import Draw, draws_of
@@ -922,4 +922,15 @@ def test_a_kernel_with_other_integers_is_not_said_to_be_infinitely_far() -> None
     right = Right("onnxruntime", lambda _: [np.array([1, 2])], lambda _: [])
 
     with pytest.raises(WrongResult, match=r"those of `onnxruntime` on large inputs$"):
-        largest_error(lambda _: [np.array([1, 3])], right, [], "large")
+        largest_error(right, {"large": errors_of(lambda _: [np.array([1, 3])], right, [])})
+
+
+def test_a_kernel_that_quantizes_may_err_on_all_inputs_as_rounding_makes_it_err_on_some() -> None:
+    right = Right("onnxruntime", lambda _: [], lambda _: [], quantizes=True)
+    found = {"usual": {0: (0.02, 0.05)}, "large": {0: (0.01, 1e-4)}}
+
+    assert largest_error(right, found) == 0.02
+    with pytest.raises(WrongResult, match="by 1e-02 on large inputs"):
+        largest_error(replace(right, quantizes=False), found)
+    with pytest.raises(WrongResult, match="by 6e-01 on large inputs"):
+        largest_error(right, {"usual": {0: (0.7, 0.9)}, "large": {0: (0.6, 1e-4)}})

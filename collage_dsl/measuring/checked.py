@@ -1,6 +1,6 @@
 """Compare the results of a kernel with those of another implementation, before it is timed."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import isfinite
@@ -19,8 +19,14 @@ from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.built import BuiltKernel, built, plain, replaced
 from collage_dsl.measuring.process import Refused
 from collage_dsl.measuring.task import KernelTask
-from collage_dsl.realization.difference import compared, is_exact, numbers_in, unchanged
-from collage_dsl.realization.onnx_reference import Reference, summed_otherwise
+from collage_dsl.realization.difference import (
+    compared,
+    is_exact,
+    numbers_in,
+    pooled,
+    unchanged,
+)
+from collage_dsl.realization.onnx_reference import Reference, quantizes, summed_otherwise
 from collage_dsl.realization.shaken import shaken
 
 ONNXRUNTIME = "onnxruntime"
@@ -36,9 +42,9 @@ class WrongResult(Refused):
 class Right:
     """
     Another implementation of a kernel: its name, what it gives for some operands, and `others`,
-    results that are as right but for rounding. Values on the way are rounded by `unit`. It raises
-    one of `REFUSALS` for operands that it does not take. For some operands it may not be defined
-    what is right.
+    results that are as right but for rounding. Values on the way are rounded by `unit`, and to
+    integers if it `quantizes`. It raises one of `REFUSALS` for operands that it does not take. For
+    some operands it may not be defined what is right.
     """
 
     name: str
@@ -46,6 +52,7 @@ class Right:
     others: Callable[[Sequence[Any]], Iterable[list[Array]]]
     unit: float = 0.0
     is_defined: Callable[[Sequence[Any]], bool] = lambda operands: True
+    quantizes: bool = False
 
     def after(self, taken: Callable[[Sequence[Any]], Sequence[Any]]) -> "Right":
         """The same for operands of which it gets what is `taken` from them."""
@@ -73,7 +80,10 @@ def by_onnx(graph: Graph) -> Right | None:
             yield reference.run([shaken(each, generator, reference.unit) for each in operands])
         yield from reference.near(operands)
 
-    return Right(ONNXRUNTIME, reference.run, others, reference.unit, reference.is_defined)
+    return Right(
+        *(ONNXRUNTIME, reference.run, others, reference.unit, reference.is_defined),
+        quantizes=quantizes(graph, graph.calls),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +114,39 @@ DRAWS = (Draw("large", _large), Draw("small", _small))
 """Those besides the usual one, on which a kernel is timed."""
 
 
-def largest_error(
-    run: Callable[[Sequence[Any]], list[Array]], right: Right, operands: Sequence[Any], draw: str
-) -> float | None:
+Errors = Mapping[int, tuple[float, float]]
+"""By the place of a result, its error and the allowed one."""
+
+
+def largest_error(right: Right, found: Mapping[str, Errors]) -> float:
     """
-    How far the results of a kernel are from the right ones, relative to the largest of these; None
-    where the other implementation does not take the operands, does not give tensors only, or gives
-    what is not defined. Then the kernel does not run: the operands may be out of its range. Raises
-    `WrongResult`.
+    The largest error of the results of a kernel for several draws. Raises `WrongResult` where an
+    error is larger than allowed.
+    """
+    worst = 0.0
+    for draw, errors in found.items():
+        for place, (error, allowed) in errors.items():
+            if right.quantizes:
+                allowed = pooled(
+                    allowed, [each[place][1] for each in found.values() if place in each]
+                )
+            if error > allowed:
+                far = f" by {error:.0e}" if isfinite(error) else ""
+                raise WrongResult(
+                    f"its results differ from those of `{right.name}`{far} on {draw} inputs"
+                )
+            worst = max(worst, error)
+    return worst
+
+
+def errors_of(
+    run: Callable[[Sequence[Any]], list[Array]], right: Right, operands: Sequence[Any]
+) -> Errors | None:
+    """
+    The error of each result of a kernel that is a tensor, relative to the largest right number, and
+    the allowed one; None where the other implementation does not take the operands, does not give
+    tensors only, or gives what is not defined. Then the kernel does not run: the operands may be
+    out of its range.
     """
     try:
         expected = right.run(operands)
@@ -120,10 +155,7 @@ def largest_error(
         return None
     if not is_defined:
         return None
-    before = [np.array(value) for value in _arrays(operands)]
     actual = run(operands)
-    if not all(map(_is_same, before, _arrays(operands))):
-        raise WrongResult("it writes to its operands")
     if len(actual) != len(expected):
         return None
 
@@ -135,27 +167,11 @@ def largest_error(
     def of_result(place: int) -> list[Array]:
         return [each[place] for each in others()]
 
-    worst = 0.0
-    for place, (found, wanted) in enumerate(zip(actual, expected, strict=True)):
-        if not isinstance(wanted, np.ndarray) or wanted.dtype.kind == "O":
-            continue
-        error, allowed = _difference(found, wanted, partial(of_result, place), right.unit)
-        if error > allowed:
-            far = f" by {error:.0e}" if isfinite(error) else ""
-            raise WrongResult(
-                f"its results differ from those of `{right.name}`{far} on {draw} inputs"
-            )
-        worst = max(worst, error)
-    return worst
-
-
-def _arrays(operands: Sequence[Any]) -> list[Array]:
-    values = map(plain, operands)
-    return [value for value in values if isinstance(value, np.ndarray)]
-
-
-def _is_same(one: Array, other: Array) -> bool:
-    return one.tobytes() == other.tobytes()
+    return {
+        place: _difference(made, wanted, partial(of_result, place), right.unit)
+        for place, (made, wanted) in enumerate(zip(actual, expected, strict=True))
+        if isinstance(wanted, np.ndarray) and wanted.dtype.kind != "O"
+    }
 
 
 def _difference(
@@ -185,12 +201,13 @@ def error_of(task: KernelTask, kernel: BuiltKernel) -> float | None:
     if right is None or any(isinstance(each, Held) for each in kernel.inputs):
         kernel.run()
         return None
-    errors = [
-        largest_error(kernel.results, right, operands, draw)
+    found = {
+        draw: errors_of(kernel.results, right, operands)
         for draw, operands in draws_of(task, kernel)
-    ]
-    known = [error for error in errors if error is not None]
-    return None if _is_first(task) or not known else max(known)
+    }
+    known = {draw: errors for draw, errors in found.items() if errors is not None}
+    worst = largest_error(right, known)
+    return None if _is_first(task) or not known else worst
 
 
 def right_of(task: KernelTask, kernel: BuiltKernel) -> Right | None:

@@ -105,6 +105,19 @@ def compared(
     return error, most
 
 
+def pooled(allowed: float, of_all: Iterable[float]) -> float:
+    """
+    The error allowed for inputs of one kind, given that for `of_all` kinds, of a result that is
+    computed from numbers quantized before. Where rounding decides such a number, it differs by a
+    step, which later operators spread: that some of the tried inputs show none of this says little.
+    """
+    return max([allowed, *(each for each in of_all if each < _MOST_POOLED)])
+
+
+_MOST_POOLED = 0.5
+"""Errors of this part of the largest value are allowed only where rounding shows them itself."""
+
+
 def _is_close(one: Array, other: Array, allowed: float) -> Array:
     """Where numbers differ by at most `allowed` of the largest of the other, or are not finite."""
     wide, right = one.astype(np.float64), other.astype(np.float64)

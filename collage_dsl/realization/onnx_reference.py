@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from collage_dsl.backends.onnx_writer import to_onnx
 from collage_dsl.crashes import without_crashes
 from collage_dsl.exact_products import exact
-from collage_dsl.graph import Graph, tensors
+from collage_dsl.graph import Graph, OpSet, members, tensors
 from collage_dsl.graph.arrays import Array
 from collage_dsl.in_float32 import without_bfloat16, without_float64
 from collage_dsl.offline import onnxruntime
@@ -212,6 +212,11 @@ def _lent(array: Array) -> Any:
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
     bits, dtype = array.view(f"u{array.itemsize}"), helper.np_dtype_to_tensor_dtype(array.dtype)
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, dtype)
+
+
+def quantizes(graph: Graph, inside: OpSet) -> bool:
+    """Whether nodes of a graph make integers of floating point numbers, by a scale."""
+    return any(graph.nodes[index].op == "quantize" for index in members(inside))
 
 
 def unit_of(graph: Graph) -> float:

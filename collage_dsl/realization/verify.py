@@ -5,6 +5,7 @@ compared with PyTorch.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -13,11 +14,17 @@ import numpy as np
 from collage_dsl.frontend.reference import REFUSALS
 from collage_dsl.graph import Graph, OpSet
 from collage_dsl.graph.arrays import Array
-from collage_dsl.realization.difference import compared, is_exact, numbers_in, unchanged
+from collage_dsl.realization.difference import (
+    compared,
+    is_exact,
+    numbers_in,
+    pooled,
+    unchanged,
+)
 from collage_dsl.realization.draws import Draw
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.objects import is_same_object
-from collage_dsl.realization.onnx_reference import summed_otherwise, unit_of
+from collage_dsl.realization.onnx_reference import quantizes, summed_otherwise, unit_of
 from collage_dsl.realization.partition import KernelCall
 from collage_dsl.realization.runners import Evaluate, Run
 from collage_dsl.realization.shaken import shaken
@@ -109,7 +116,7 @@ class _Verifier:
             names.append(draw.name)
         if not self.is_finite:
             raise VerificationError(no_number())
-        findings = sorted(self.findings, key=lambda finding: finding.severity)
+        findings = sorted(self.pooled(), key=lambda finding: finding.severity)
         by_kernel = {each.kernel: each for each in findings if each.kernel and not each.passed}
         wrong = sorted(by_kernel.values(), key=lambda finding: -finding.severity)
         undecided = [name for name in outputs if name not in self.compared]
@@ -123,6 +130,22 @@ class _Verifier:
             len(self.calls),
             tuple(self.unchecked()),
         )
+
+    def pooled(self) -> Iterator[Finding]:
+        """The findings, with what is allowed for values that are computed from quantized ones."""
+        allowed: dict[object, list[float]] = {}
+        for each in self.findings:
+            allowed.setdefault((each.kernel, each.node), []).append(each.tolerance)
+        for each in self.findings:
+            kernel = each.kernel
+            graph, inside = self.graph, self.graph.calls
+            if kernel is not None:
+                graph, inside = kernel.graph, kernel.sub_graph.inside
+            if not each.passed and quantizes(graph, inside):
+                tolerance = pooled(each.tolerance, allowed[each.kernel, each.node])
+                yield replace(each, tolerance=tolerance)
+            else:
+                yield each
 
     def unchecked(self) -> Iterator[str]:
         """Why some kernels were never compared."""
