@@ -201,6 +201,7 @@ TAKEN = [
         )
     ),
     microsoft("NhwcMaxPool", (1, 5, 6, 7), dtypes="B", kernel_shape=(2, 2), dilations=(2, 1)),
+    microsoft("NhwcMaxPool", (1, 3, 3, 7), dtypes="B", kernel_shape=(4, 4), strides=(2, 2)),
     standard("MaxUnpool", (1, 1, 2, 2), (1, 1, 2, 2), dtypes="fl", kernel_shape=(2, 2)),
     standard("CumSum", (2, 3), (1,), dtypes="fl"),
     standard("DFT", (1, 8, 2)),
@@ -271,6 +272,7 @@ REFUSED = [
     microsoft("CropAndResize", (1, 3, 8, 8), (1, 4), (2,), (2,), dtypes="ffii"),
     microsoft("Trilu", (3,)),
     microsoft("UnfoldTensor", (2, 10), size=11),
+    microsoft("UnfoldTensor", (2, 10), dim=2, size=4),
     *(
         microsoft(f"{sort}Linear", (2, 3), scales, points, dtypes=dtypes, axis=1)
         for sort, dtypes in (("Dequantize", "BfB"), ("Quantize", "ffB"))
@@ -308,6 +310,11 @@ def test_what_is_refused_onnxruntime_refuses_too(case: Case) -> None:
 
 def test_each_operator_of_which_calls_are_refused_runs() -> None:
     assert {case.op for case in REFUSED} <= {case.op for case in TAKEN}
+
+
+@pytest.mark.parametrize("name", ["CumSum", "CumProd"])
+def test_what_is_summed_or_multiplied_along_an_axis_keeps_its_shape(name: str) -> None:
+    assert standard(name, (2, 3), (1,)).by_rule() == [(2, 3)]
 
 
 def test_most_shapes_of_results_are_known() -> None:

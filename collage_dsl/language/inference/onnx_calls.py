@@ -24,7 +24,7 @@ from collage_dsl.language.inference.onnx_windows import (
     sampled,
     space_to_depth,
     transposed,
-    transposed_later,
+    transposed_with_pads,
 )
 from collage_dsl.language.inference.shapes import (
     UNKNOWN_DIM,
@@ -180,8 +180,8 @@ def packed_matmul(call: Call) -> Type:
     return result(call, (*shape[:-1], last) if shape else None)
 
 
-def listed_matmul(call: Call) -> Type:
-    """Two numbers of four bits are one element of the list, and there is a scale for each block."""
+def flat_matmul(call: Call) -> Type:
+    """Each element of the flat weights holds two numbers of four bits. Each block has a scale."""
     found, rows, columns = packed_matmul(call), call.known_whole("K"), call.known_whole("N")
     stored = call.shape(1)
     if stored and rows and columns:
@@ -230,8 +230,8 @@ def _check_scales(call: Call, columns: int, blocks: int) -> None:
 
 def gathering_blocks(call: Call) -> Type:
     """
-    The dimensions of the indices come in the place of one. How many numbers are in the last
-    dimension depends on how they are stored.
+    The dimensions of the indices take the place of one dimension of the data. How many numbers are
+    in the last dimension depends on how they are stored.
     """
     data, indices, axis = call.shape(0), call.shape(1), call.known_whole("gather_axis")
     scales = call.shape(2)
@@ -252,7 +252,7 @@ def one_more_dim(call: Call) -> Type:
     return unknown(call) if shape is None else result(call, (UNKNOWN_DIM,) * (len(shape) + 1))
 
 
-def transforming(call: Call) -> Type:
+def fourier_transforming(call: Call) -> Type:
     """The last dimension holds a real number, or the two parts of a complex one."""
     shape = call.shape()
     if shape and isinstance(shape[-1], int) and shape[-1] not in (1, 2):
@@ -260,8 +260,8 @@ def transforming(call: Call) -> Type:
     return unknown(call)
 
 
-def losing(call: Call) -> Type:
-    """There is a label for each list of scores, which is the second dimension."""
+def loss_of_classes(call: Call) -> Type:
+    """The second dimension holds the scores of the classes. Each list of scores has a label."""
     fitted(call, Lettered("nc* n* ?.", "."))
     return unknown(call)
 
@@ -358,22 +358,23 @@ ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
     **dict.fromkeys(("com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul"), fused_matmul),
     **dict.fromkeys(("onnx.Gemm", "com.microsoft.FusedGemm"), matrices),
     **dict.fromkeys(("onnx.MatMul", "onnx.MatMulInteger"), product_of_matrices),
-    **{f"onnx.{sort}Loss": losing for sort in ("NegativeLogLikelihood", "SoftmaxCrossEntropy")},
     "onnx.Conv": convolving,
     "onnx.ConvInteger": convolving_integers,
     "onnx.ConvTranspose": transposed,
     "onnx.DeformConv": deformed,
-    "onnx.DFT": transforming,
+    "onnx.DFT": fourier_transforming,
     "onnx.DepthToSpace": depth_to_space,
     "onnx.Einsum": sum_of_products,
     "onnx.GridSample": sampled,
+    "onnx.NegativeLogLikelihoodLoss": loss_of_classes,
     "onnx.NonMaxSuppression": choosing_boxes,
     "onnx.Pad": padding_sizes,
     "onnx.QLinearConv": quantized_convolving,
     "onnx.ReverseSequence": reversing,
+    "onnx.SoftmaxCrossEntropyLoss": loss_of_classes,
     "onnx.SpaceToDepth": space_to_depth,
     "onnx.Transpose": transposing,
-    "com.microsoft.ConvTransposeWithDynamicPads": transposed_later,
+    "com.microsoft.ConvTransposeWithDynamicPads": transposed_with_pads,
     "com.microsoft.DynamicQuantizeLSTM": quantized_recurrent,
     "com.microsoft.DynamicQuantizeMatMul": product_of_matrices,
     "com.microsoft.FusedConv": fused_convolving,
@@ -381,7 +382,7 @@ ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
     "com.microsoft.ExpandDims": one_more_dim,
     "com.microsoft.GatherBlockQuantized": gathering_blocks,
     "com.microsoft.GridSample": sampled,
-    "com.microsoft.MatMulBnb4": listed_matmul,
+    "com.microsoft.MatMulBnb4": flat_matmul,
     "com.microsoft.MatMulInteger16": product_of_matrices,
     "com.microsoft.MatMulNBits": blocked_matmul,
     "com.microsoft.QLinearConv": quantized_convolving_images,

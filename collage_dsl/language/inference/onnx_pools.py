@@ -26,6 +26,7 @@ def pooling_all(call: Call) -> Type:
 
 
 def pooling_last(call: Call) -> Type:
+    """The channels come last."""
     return _pooled(call, 1, _slid)
 
 
@@ -70,7 +71,13 @@ def _numbers(call: Call, name: str, count: int, each: tuple[int, ...]) -> tuple[
 
 
 def _positions(dim: Dim, more: int, stride: int) -> Dim:
-    return (dim + more - 1) // stride + 1 if isinstance(dim, int) else UNKNOWN_DIM
+    """
+    The number of positions of a window in `dim`, where `more` is the padding less the reach of the
+    window. Not known for a window that is too large: onnxruntime may round up to one position.
+    """
+    if not isinstance(dim, int) or dim + more < 1:
+        return UNKNOWN_DIM
+    return (dim + more - 1) // stride + 1
 
 
 def unpooling(call: Call) -> Type:
@@ -90,7 +97,8 @@ def unfolding(call: Call) -> Type:
         return unknown(call)
     places: list[Dim] = list(shape) if axis is not None else [UNKNOWN_DIM] * len(shape)
     if axis is not None:
-        places[axis_in(axis, len(shape))] = _windows(shape[axis], size, step)
+        at = axis_in(axis, len(shape))
+        places[at] = _windows(shape[at], size, step)
     return result(call, (*places, UNKNOWN_DIM if size is None else size))
 
 

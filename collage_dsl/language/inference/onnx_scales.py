@@ -12,6 +12,7 @@ from collage_dsl.language.inference.shapes import (
     axis_in,
     broadcast,
     differ,
+    like_first,
     listed,
     product,
     result,
@@ -142,6 +143,7 @@ def _check_zero_points(call: Call) -> None:
 
 QUANTIZED: Mapping[str, Callable[[Call], Type]] = {
     **dict.fromkeys(SINGLE, unknown),
+    **dict.fromkeys(("onnx.CumSum", "onnx.CumProd"), like_first),
     **{
         f"{domain}.{sort}Linear": quantizing
         for domain in ("onnx", "com.microsoft")

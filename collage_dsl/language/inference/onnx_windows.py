@@ -108,8 +108,8 @@ def transposed(call: Call) -> Type:
     return _transposed(call, 2)
 
 
-def transposed_later(call: Call) -> Type:
-    """The padding comes before the bias."""
+def transposed_with_pads(call: Call) -> Type:
+    """The third operand is the padding, and the fourth the bias."""
     return _transposed(call, 3)
 
 
