@@ -153,9 +153,10 @@ def fingerprint(kernel: Graph) -> str:
     """
     A hash of what `kernel` computes: structure, operators, attributes, shapes and dtypes.
 
-    It does not depend on the names of nodes or the values of weights, nor on scales, except for
-    whether zero points are all 0. It does depend on other constants that `steers` selects, on the
-    printed text of a PrimFunc, and on the models of ONNX nodes, with the constants in these.
+    It does not depend on the names of nodes, the values of weights, or scales. Of zero points, it
+    depends on whether all are 0, or all 128. It does depend on other constants that `steers`
+    selects, on the printed text of a PrimFunc, and on the models of ONNX nodes, with the constants
+    in these.
     """
     inside = constants_inside(kernel, members(kernel.calls))
     values = [
@@ -189,12 +190,21 @@ def _steering(kernel: Graph, index: int) -> object:
     users = [kernel.nodes[user] for user in members(kernel.users_of[index])]
     if users and all(user.op in _QUANTIZING for user in users):
         is_zero_point = any(index in user.inputs[2:] for user in users)
-        return any(value.ravel().tolist()) if is_zero_point else None
+        return _special_zero(value) if is_zero_point else None
     return None if _holds_bytes(node) else _elements(node)
 
 
 _QUANTIZING = frozenset({"quantize", "dequantize"})
-"""Operators that compute the same whatever their scales and numbers are."""
+"""Operators whose code does not depend on the values of scales and weights."""
+
+
+def _special_zero(zero_points: Any) -> int | None:
+    """
+    The value of all zero points, if it is 0 or 128. Kernels need no sums of operands if that of
+    signed weights is 0, or that of unsigned ones 128.
+    """
+    found = set(zero_points.ravel().tolist())
+    return found.pop() if found in ({0}, {128}) else None
 
 
 def _holds_bytes(constant: Node) -> bool:
