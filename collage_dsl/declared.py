@@ -55,9 +55,8 @@ def without_faults(
     passing: tuple[type[Exception], ...] = (),
 ) -> Result:
     """
-    The result of code of a package. Whatever that raises becomes an `error`, which is `said` and
-    then what was raised. Errors of ours, which it has come upon, stay as they are, and so do those
-    that are `passing`.
+    What `call`, which is code of a package, returns. Whatever it raises becomes an `error` that
+    says `said` and then what was raised, except for errors of collage_dsl and those in `passing`.
     """
     try:
         return call()

@@ -25,11 +25,12 @@ GPU_KINDS = ("cuda", "rocm", "vulkan", "metal", "opencl", "webgpu")
 GROUP = "collage_dsl.backends"
 """The group of entry points in which packages declare backends, by name."""
 
-_BUILT_IN = {
+BUILT_IN = {
     "onnxruntime": "collage_dsl.backends.onnxruntime:OnnxRuntime",
     NATIVE: "collage_dsl.backends.tvm:Tvm",
     NATIVE_GPU: "collage_dsl.backends.gpu:Gpu",
 }
+"""The backends of collage_dsl itself by name, which no package can replace."""
 
 
 class UnknownBackend(Exception):  # noqa: N818, reads as what it says
@@ -66,7 +67,7 @@ def find_backend(name: str, given: Iterable[Backend] = ()) -> Backend:
     if name not in declared:
         raise UnknownBackend(name, (*by_name, *declared))
     point = declared[name]
-    if name in _BUILT_IN:
+    if name in BUILT_IN:
         ours: Backend = point.load()()
         return ours
     return _of_package(point)
@@ -75,7 +76,7 @@ def find_backend(name: str, given: Iterable[Backend] = ()) -> Backend:
 def _of_package(point: EntryPoint) -> Backend:
     where = described("backend", point)
     make = loaded("backend", point, BackendError)
-    made: object = without_faults(lambda: make(), f"cannot make {where}", BackendError)
+    made: object = without_faults(make, f"cannot make {where}", BackendError)
     if not isinstance(made, Backend):
         raise BackendError(f"{where} is no Backend, but of type {type(made).__name__}")
     if fault := without_faults(
@@ -181,5 +182,5 @@ def _declared() -> Mapping[str, EntryPoint]:
 
     The built-in backends are included even if this package runs from a folder and is not installed.
     """
-    built_in = {name: EntryPoint(name, value, GROUP) for name, value in _BUILT_IN.items()}
+    built_in = {name: EntryPoint(name, value, GROUP) for name, value in BUILT_IN.items()}
     return declared(GROUP) | built_in

@@ -58,7 +58,7 @@ def _function(kind: str) -> Callable[[EntryPoint], object]:
 
 
 _GROUPS = (
-    ("backend", registry.GROUP, ("onnxruntime", registry.NATIVE, registry.NATIVE_GPU)),
+    ("backend", registry.GROUP, tuple(registry.BUILT_IN)),
     ("engine", engines.GROUP, ("onnxruntime",)),
     ("source of costs", sources.GROUP, sources.WORDS),
     ("strategy", strategies.GROUP, tuple(strategies.STRATEGIES)),
