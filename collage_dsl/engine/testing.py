@@ -58,7 +58,7 @@ class Outcome:
 
 
 _MOST_SHOWN = 6
-"""A failed expectation shows the nodes of so many candidates at most."""
+"""The most candidates that a failed expectation lists."""
 
 
 class UnusableError(Exception):

@@ -89,4 +89,4 @@ class UnsupportedRelax(FrontendError):  # noqa: N818, reads as what it says
 
 
 class UnsupportedValue(UnsupportedRelax):
-    """An attribute, a dimension or a type that a `Graph` cannot contain; not yet said where."""
+    """An attribute, a dimension or a type that a `Graph` cannot contain. It does not say where."""

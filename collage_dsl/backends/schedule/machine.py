@@ -15,7 +15,7 @@ class Machine:
 
     `dots` is the intrinsic of LLVM that adds to each int32 of a vector the products of four
     unsigned bytes with four signed ones (VNNI); empty if the processor has no instruction for it.
-    `broadcasts` are the scalars that are read, each into all lanes, while one vector is multiplied.
+    `broadcasts` is how many scalars are read, each into all lanes, while one vector is multiplied.
     """
 
     lanes: int

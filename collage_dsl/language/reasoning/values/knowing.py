@@ -73,9 +73,7 @@ def know(facts: Facts, expression: Expression) -> None:
 
 
 def match_lists(facts: Facts, attribute: Attr) -> None:
-    """
-    Add that lists which equal that of `attribute` have the same elements, as far as they are asked.
-    """
+    """Add that lists that equal `attribute` have its elements, where these are asked about."""
     first = facts.first(attribute)
     if first not in facts.also_of or not facts.possible:
         return
