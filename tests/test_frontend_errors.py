@@ -63,8 +63,8 @@ def test_a_file_with_a_module_of_relax_says_how_it_is_looked_at(
     said = refusal(path)
     assert "a Relax module is read in Python, by `from_relax`" in said
     assert said.endswith(
-        "the commands `show`, `coverage`, `candidates`, `why` and `near` read a `.graph` file of "
-        "what `format_graph` gives for it"
+        "`format_graph` gives the graph as text, which the commands `show`, `coverage`, "
+        "`candidates`, `why` and `near` read from a `.graph` file"
     )
 
 

@@ -88,11 +88,12 @@ def _read(path: Path) -> onnx.ModelProto:
     return model
 
 
-_TAKE_GRAPHS = "`show`, `coverage`, `candidates`, `why` and `near`"
-_IN_PYTHON = f"the commands {_TAKE_GRAPHS} read a `.graph` file of what `format_graph` gives for it"
+_TAKE_GRAPHS = "the commands `show`, `coverage`, `candidates`, `why` and `near`"
+_IN_PYTHON = (
+    f"`format_graph` gives the graph as text, which {_TAKE_GRAPHS} read from a `.graph` file"
+)
 _OTHERS = {
-    ".graph": f"; a graph in text is read by the commands {_TAKE_GRAPHS}, and in Python by "
-    "`parse_graph`",
+    ".graph": f"; a graph in text is read by {_TAKE_GRAPHS}, and in Python by `parse_graph`",
     ".collage": "; it is a spec file, which is given as a target",
     ".pt2": "; export the program to ONNX, or give it to `from_torch` in Python",
     ".json": f"; a Relax module is read in Python, by `from_relax`; {_IN_PYTHON}",
