@@ -50,13 +50,13 @@ class ByteChannelKernel(ImageKernel):
         return in_quads(super()._source(), self.bytes)
 
     @property
-    def _more(self) -> int:
+    def _after_pixels(self) -> int:
         """After the pixels come the sums of the bytes that each reads, if they are needed."""
         return 0 if constant(self.bytes.weight.signed_zero) == 0 else self.pitch
 
     def _before_panels(self, buffers: Buffers) -> list[Stmt]:
         """Sum what each pixel reads, by the filter of ones."""
-        if not self._more:
+        if not self._after_pixels:
             return []
         lanes, machine = self.lanes, self.context.machine
         total = scratch(lanes, "int32", "total", "local")
@@ -102,7 +102,7 @@ class ByteChannelKernel(ImageKernel):
         """A sum, corrected by the zero points."""
         form, column = self.bytes, panel.column + number
         weight = load(self.packed, total_place(self.panels, column))
-        operand = load(buffers.pixels, self._total(pixel)) if self._more else None
+        operand = load(buffers.pixels, self._total(pixel)) if self._after_pixels else None
         return Totals(weight, operand, form.terms).corrected(
             super()._value(buffers, panel, pixel, number),
             form.operand.unsigned_zero,

@@ -1,9 +1,9 @@
 """
 The blocks and the packed weights of a convolution of bytes with output channels in vectors.
 
-Filters are packed in panels: four bytes of a channel's filter, in the bits of an int32, and then
-those of the next output channel. After all panels comes the sum of each filter, and then a filter
-of ones, with zeros for channels that do not exist: it sums what a pixel reads.
+Filters are packed in panels. Four bytes of a filter are one int32, and the int32 of the next output
+channel follows. After all panels come the sums of the filters, and then a filter of ones, with 0
+for channels that do not exist. The product with it is the sum of the bytes that a pixel reads.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from collage_dsl.backends.schedule.packing import Packed
 from collage_dsl.backends.schedule.scheduled import preparing
 from collage_dsl.backends.schedule.stages import extents
 
-TURNED = 40  # the time to copy pixels and to transpose sums, in steps of the inner loop
+TURNED = 40  # time to copy pixels and to transpose sums, in steps of the inner loop
 
 
 def channel_blocks(form: ByteImage, machine: Machine) -> ImageBlocks | None:
     """
     The blocks of a convolution with channels in vectors; None if pixels in vectors take less time,
-    because they leave fewer lanes empty. None for machines with few registers too, on which
-    nothing of this has been measured.
+    because they leave fewer lanes empty. Also None for machines with few registers, on which this
+    kernel has not been measured.
     """
     if machine.has_few_registers:
         return None

@@ -130,7 +130,10 @@ def filter_size(form: ByteImage) -> int:
 
 
 def filter_bytes(form: ByteImage, filter_: Expr, number: Expr, tap: Sequence[Expr]) -> list[Expr]:
-    """The signed bytes of a quad of channels in a filter, each an int32; 0 for what is none."""
+    """
+    The signed bytes of a quad of channels in a filter, each an int32; 0 for channels that do not
+    exist.
+    """
     axes = (*form.window.stage.spatial, *form.window.stage.reduced)
     at = {axis.var: integer(0) for axis in axes if axis.extent == 1}
     at |= {a.var: t for a, t in zip(form.window.taps, tap, strict=True)}
@@ -144,13 +147,13 @@ def filter_bytes(form: ByteImage, filter_: Expr, number: Expr, tap: Sequence[Exp
 
 
 def ones_of(form: ByteImage, number: Expr) -> list[Expr]:
-    """The bytes of a quad of channels in a filter of ones; 0 for channels that are none."""
+    """The bytes of a quad of channels in a filter of ones; 0 for channels that do not exist."""
     one = tirx.IntImm("int32", 1)
     return [in_filter(form, number * QUAD + place, one) for place in range(QUAD)]
 
 
 def in_filter(form: ByteImage, channel: Expr, value: Expr) -> Expr:
-    """`value`, and 0 for a channel that is none."""
+    """`value`; 0 for a channel that does not exist."""
     channels, zero = form.channel.extent, tirx.IntImm("int32", 0)
     return tirx.if_then_else(channel < channels, value, zero) if channels % QUAD else value
 

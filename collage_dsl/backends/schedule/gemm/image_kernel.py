@@ -118,7 +118,7 @@ class ImageKernel:
     def _strip(self, place: Place, cores: int) -> Stmt:
         """Multiply one part of the channels after another, then store the results."""
         image = scratch(self.image.size + self.copies * self.x.stride, self.dtype, "image")
-        pixels = scratch(self.inner * self.pitch + self._more, self.dtype, "pixels")
+        pixels = scratch(self.inner * self.pitch + self._after_pixels, self.dtype, "pixels")
         buffers = Buffers(image, pixels, self._sums())
         parts = loop(
             self.blocks.filters.parts,
@@ -157,8 +157,8 @@ class ImageKernel:
         return sequence([*pixels, *self._before_panels(buffers), panels])
 
     @property
-    def _more(self) -> int:
-        """How much of the buffer for pixels comes after them."""
+    def _after_pixels(self) -> int:
+        """The elements that the buffer for pixels has after these."""
         return 0
 
     def _before_panels(self, buffers: Buffers) -> list[Stmt]:
