@@ -150,14 +150,14 @@ def _transposed(shape: Shape) -> Shape:
     return (*shape[:-2], shape[-1], shape[-2])
 
 
-def matrices(call: Call, places: tuple[int, int] = (0, 1)) -> Type:
+def matrices(call: Call, places: tuple[int, int] = (0, 1), added: int = 2) -> Type:
     """A product of two matrices, to which a third one is added."""
     for at, name in zip(places, "AB", strict=True):
         shape = call.shape(at)
         if shape is not None and len(shape) != 2:
             raise MismatchError(f"`{name}` has 2 dimensions, not {len(shape)}")
     type_ = fused_matmul(call, places)
-    _check_sum(call.shape(2 * places[1]), type_)
+    _check_sum(call.shape(added), type_)
     return type_
 
 
@@ -386,5 +386,5 @@ ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
     "com.microsoft.MatMulInteger16": product_of_matrices,
     "com.microsoft.MatMulNBits": blocked_matmul,
     "com.microsoft.QLinearConv": quantized_convolving_images,
-    "com.microsoft.QGemm": partial(matrices, places=(0, 3)),
+    "com.microsoft.QGemm": partial(matrices, places=(0, 3), added=6),
 }
