@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from collage_dsl.backends.onnx_writer.biases import Biased, biases_in, unread_with
 from collage_dsl.backends.onnx_writer.call import Call, Unsupported, Value, element_type
 from collage_dsl.backends.onnx_writer.integers import (
     INTEGER_OPERATORS,
@@ -95,6 +96,8 @@ class _Writer:
     """For each dimension that is no number, an input that has it, and at which axis."""
     factors: Mapping[int, tuple[Factor, Factor]] = field(default_factory=dict)
     """Of the products and convolutions that are written as those of bytes."""
+    biases: Mapping[int, Biased] = field(default_factory=dict)
+    """Of the sums that are written as a convolution with its bias."""
     unread: OpSet = 0
     """The nodes that these would take; nothing else does."""
     inside: OpSet = 0
@@ -104,7 +107,8 @@ class _Writer:
         self.taken = frozenset(node.name for node in self.graph.nodes)
         self.places = _places(self.graph)
         self.factors = factors_in(self.graph)
-        self.unread = unread(self.graph, self.factors)
+        self.biases = biases_in(self.graph)
+        self.unread = unread(self.graph, self.factors) | unread_with(self.graph, self.biases)
         self.inside = constants_inside(self.graph, self.kept)
         inputs = []
         for index, node in enumerate(self.graph.nodes):
@@ -142,6 +146,8 @@ class _Writer:
                 return ""
             case Form.CALL if index in self.factors:
                 return self._of_bytes(node, self.factors[index])
+            case Form.CALL if index in self.biases:
+                return self._with_bias(self.biases[index])
             case Form.CALL:
                 return self._call(node)
 
@@ -170,6 +176,10 @@ class _Writer:
         if write is None:
             raise Unsupported(node.name, node.op, "no ONNX operator is known for it")
         return write(self._call_of(node, node.inputs))
+
+    def _with_bias(self, biased: Biased) -> Value:
+        node = self.graph.nodes[biased.convolution]
+        return OPERATORS[node.op](self._call_of(node, (*node.inputs, biased.bias)))
 
     def _of_bytes(self, node: Node, factors: tuple[Factor, Factor]) -> Value:
         """A product of bytes, with their zero points as the third and fourth operand."""

@@ -37,8 +37,9 @@ def _convolution(op: str, kernel: str, dims: int) -> Write:
         weight = _arranged(call, call.tensor(1), given or usual, usual)
         attrs = {**_window(call), "group": call.attr("groups")}
         attrs["output_padding"] = call.attr("output_padding")
+        operands = [weight, *call.tensors[2:]]
         return _on_images(
-            call, dims, "data_layout", lambda data: call.emit(op, data, weight, **attrs)
+            call, dims, "data_layout", lambda data: call.emit(op, data, *operands, **attrs)
         )
 
     return write

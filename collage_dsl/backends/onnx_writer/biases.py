@@ -1,0 +1,68 @@
+"""
+Find the sums that add a bias to a convolution, which is one operator in ONNX.
+
+In a graph of Relax they add a reshaped vector to what the convolution gives. onnxruntime makes a
+convolution of bytes only of one that has its bias as an operand.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from collage_dsl.backends.onnx_writer.neural import SPATIAL
+from collage_dsl.graph import Graph, Node, OpSet, TensorType, members, opset
+
+_CONVOLUTIONS = {f"nn.conv{dims}d{suffix}" for dims in SPATIAL for suffix in ("", "_transpose")}
+
+
+@dataclass(frozen=True, slots=True)
+class Biased:
+    """A convolution, the vector that is added to its result, and the node that reshapes it."""
+
+    convolution: int
+    bias: int
+    reshape: int
+
+
+def biases_in(graph: Graph) -> Mapping[int, Biased]:
+    """The convolution and the bias that each such sum adds, by the index of the sum."""
+    found: dict[int, Biased] = {}
+    for index in members(graph.calls):
+        node = graph.nodes[index]
+        pairs = (node.inputs, node.inputs[::-1]) if node.op == "add" else ()
+        for convolution, reshape in pairs:
+            if _is_alone(graph, convolution) and _adds_bias(graph, convolution, reshape):
+                found[index] = Biased(convolution, graph.nodes[reshape].inputs[0], reshape)
+    return found
+
+
+def unread_with(graph: Graph, biases: Mapping[int, Biased]) -> OpSet:
+    """The nodes that only such sums take, which are written without them."""
+    reshapes = [each.reshape for each in biases.values() if _is_alone(graph, each.reshape)]
+    return opset([*(each.convolution for each in biases.values()), *reshapes])
+
+
+def _is_alone(graph: Graph, index: int) -> bool:
+    """Whether a single node takes a value, and nothing else."""
+    return graph.users_of[index].bit_count() == 1 and not graph.results >> index & 1
+
+
+def _adds_bias(graph: Graph, convolution: int, reshape: int) -> bool:
+    """Whether a node reshapes a vector with a number for each channel of a convolution."""
+    node, vector = graph.nodes[convolution], graph.nodes[reshape]
+    if node.op not in _CONVOLUTIONS or vector.op != "reshape" or not _has_channels_first(node):
+        return False
+    result, shaped, given = node.type, vector.type, graph.nodes[vector.inputs[0]].type
+    if not all(isinstance(each, TensorType) and each.shape for each in (result, shaped, given)):
+        return False
+    rank, channels = len(node.tensor.shape or ()), (node.tensor.shape or ())[1]
+    if not isinstance(channels, int) or vector.tensor.dtype != node.tensor.dtype:
+        return False
+    wanted = (1, channels, *(1,) * (rank - 2))
+    return graph.nodes[vector.inputs[0]].tensor.shape == (channels,) and (
+        vector.tensor.shape in (wanted, wanted[1:])
+    )
+
+
+def _has_channels_first(node: Node) -> bool:
+    layouts = (node.attrs.get("data_layout"), node.attrs.get("out_layout"))
+    return all(not each or str(each).startswith("NC") for each in layouts)
