@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from collage_dsl.registration import register
 
 if TYPE_CHECKING:
+    from collage_dsl.backends.registry import BackendError
     from collage_dsl.cost import Copies, CostError, CostTable, Infeasible
     from collage_dsl.diagnostics import Diagnostic, RuleError
     from collage_dsl.engine.api import compile, realize  # noqa: A004 (collage.compile is the contract)
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from collage_dsl.witness.example import Example, NoExampleError, example
 
 _HOME = {
+    "BackendError": "backends.registry",
     "BuildError": "realization.errors",
     "CandidateKernel": "graph",
     "CollagePartition": "engine.partition",
@@ -95,6 +97,7 @@ _HOME = {
 """For each public name, the module of this package that defines it."""
 
 __all__ = [
+    "BackendError",
     "BuildError",
     "CandidateKernel",
     "CollagePartition",

@@ -13,7 +13,8 @@ CONTRACT = {
     *{"choose", "compile", "from_onnx", "from_relax", "from_torch", "load"},
     *{"parse_graph", "propose", "load_executable", "near", "patterns", "realize", "to_text", "why"},
     "example",
-    *{"BuildError", "CostError", "ExecutableError", "FrontendError", "PredicateError"},
+    *{"BackendError", "BuildError", "CostError", "ExecutableError", "FrontendError"},
+    "PredicateError",
     *{"StrategyError", "TargetError", "UnreadableError", "VerificationError"},
 }
 
