@@ -231,6 +231,14 @@ def test_kernels_of_other_quantized_weights_scales_and_zero_points_are_the_same(
     assert len({one, *(fingerprint(dequantized(1, 0.5, zero)) for zero in (0, 128))}) == 3
 
 
+def test_scales_are_sent_along() -> None:
+    graph = dequantized(1, 0.5, 3)
+    wide = replace(graph.nodes[1], type=TensorType("float32", (32,)), value=np.ones(32, np.float32))
+    graph = Graph([graph.nodes[0], wide, *graph.nodes[2:]], graph.outputs)
+
+    assert without_weights(graph).nodes[1].value is not None
+
+
 @pytest.mark.parametrize(("dtype", "is_same"), [("int8", True), ("int64", False)])
 def test_many_bytes_are_weights_and_many_indices_are_not(dtype: str, is_same: bool) -> None:
     one, other = (

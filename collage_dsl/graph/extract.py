@@ -184,7 +184,7 @@ def _steering(kernel: Graph, index: int) -> object:
     node = kernel.nodes[index]
     if node.form is not Form.CONSTANT:
         return node.value
-    if not steers(node):
+    if not steers(kernel, index):
         return None
     value: Any = node.value
     users = [kernel.nodes[user] for user in members(kernel.users_of[index])]
@@ -228,17 +228,29 @@ def _is_small(constant: Node) -> bool:
     return size is not None and size <= _SMALL
 
 
-def steers(constant: Node) -> bool:
-    """Whether the value of a constant, not only its type, may decide what a kernel computes."""
+def steers(graph: Graph, index: int) -> bool:
+    """
+    Whether the value of a constant, not only its type, may decide what a kernel computes. Of scales
+    it decides what a library makes of it: onnxruntime multiplies bytes only if the scale of a bias
+    is the product of those of the image and the weights.
+    """
+    constant = graph.nodes[index]
     if constant.value is None or not isinstance(constant.type, TensorType):
         return False
-    return "float" not in constant.type.dtype or _is_small(constant)
+    return "float" not in constant.type.dtype or _is_small(constant) or _scales(graph, index)
+
+
+def _scales(graph: Graph, index: int) -> bool:
+    users = (graph.nodes[user] for user in members(graph.users_of[index]))
+    return any(user.op in _QUANTIZING and index in user.inputs[1:] for user in users)
 
 
 def without_weights(kernel: Graph) -> Graph:
     """`kernel` without the values of its weights, so that it is small enough to send."""
     nodes = [
-        replace(node, value=None) if node.form is Form.CONSTANT and not steers(node) else node
-        for node in kernel.nodes
+        replace(node, value=None)
+        if node.form is Form.CONSTANT and not steers(kernel, index)
+        else node
+        for index, node in enumerate(kernel.nodes)
     ]
     return Graph(nodes, kernel.outputs, name=kernel.name, returns_tuple=kernel.returns_tuple)

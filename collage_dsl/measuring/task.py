@@ -155,9 +155,7 @@ def kernel_task(
     first = len(outlined.arguments)
     params = dict(zip(outlined.weights, outlined.function.params[first:], strict=False))
     steering = {
-        param: flow.origins[index]
-        for index, param in params.items()
-        if steers(flow.graph.nodes[index])
+        param: flow.origins[index] for index, param in params.items() if steers(flow.graph, index)
     }
     function = outlined.function.bind_params(steering) if steering else outlined.function
     module = tvm.IRModule({tvm.ir.GlobalVar(FUNCTION): function, **called_functions(candidate)})
@@ -182,7 +180,7 @@ def _check(candidate: CandidateKernel, outlined: Outlined, sizes: Sizes) -> Chec
     graph, inside = candidate.graph, candidate.sub_graph.inside
     if any(graph.nodes[index].op in FUNCTION_CALLS for index in members(inside & graph.calls)):
         return None
-    steering = opset(i for i in members(constants_of(graph, inside)) if steers(graph.nodes[i]))
+    steering = opset(i for i in members(constants_of(graph, inside)) if steers(graph, i))
     found = extract(graph, inside, steering)
     params = [*outlined.arguments, *(i for i in outlined.weights if not steering >> i & 1)]
     if not set(found.arguments) <= set(params):
@@ -211,7 +209,7 @@ def _constants(graph: Graph, arguments: Sequence[int]) -> Iterator[tuple[int, Ar
     for position, index in enumerate(arguments):
         node = graph.nodes[index]
         if node.form is Form.CONSTANT and node.tensor.is_static:
-            yield position, np.asarray(node.value) if steers(node) else None
+            yield position, np.asarray(node.value) if steers(graph, index) else None
 
 
 def native_of(toolchain: Toolchain) -> Toolchain:
