@@ -24,7 +24,7 @@ from collage_dsl.engine.steps import propose
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.measuring.built import built
-from collage_dsl.measuring.checked import WrongResult, draws_of, largest_error, right_of
+from collage_dsl.measuring.checked import WrongResult, draws_of, error_on, right_of
 from collage_dsl.measuring.key import kernel_key
 from collage_dsl.measuring.task import KernelTask, kernel_task
 from collage_dsl.realization.kernel import kernel_view, makers
@@ -80,9 +80,8 @@ def check(task: KernelTask, spent: Spent) -> None:
     middle = time.perf_counter()
     right = right_of(task, kernel)
     try:
-        for draw, operands in draws_of(task, kernel) if right else ():
-            assert right is not None
-            largest_error(kernel.results, right, operands, draw)
+        if right is not None:
+            error_on(draws_of(task, kernel), kernel, right)
     except WrongResult as wrong:
         spent.refused += 1
         nodes = [node.op for node in task.check.graph.nodes if node.op] if task.check else []

@@ -146,7 +146,7 @@ def errors_of(
     The error of each result of a kernel that is a tensor, relative to the largest right number, and
     the allowed one; None where the other implementation does not take the operands, does not give
     tensors only, or gives what is not defined. Then the kernel does not run: the operands may be
-    out of its range.
+    out of its range. Raises `WrongResult` if the kernel writes to its operands.
     """
     try:
         expected = right.run(operands)
@@ -155,7 +155,10 @@ def errors_of(
         return None
     if not is_defined:
         return None
+    before = [np.array(value) for value in _arrays(operands)]
     actual = run(operands)
+    if not all(map(_is_same, before, _arrays(operands))):
+        raise WrongResult("it writes to its operands")
     if len(actual) != len(expected):
         return None
 
@@ -172,6 +175,15 @@ def errors_of(
         for place, (made, wanted) in enumerate(zip(actual, expected, strict=True))
         if isinstance(wanted, np.ndarray) and wanted.dtype.kind != "O"
     }
+
+
+def _arrays(operands: Sequence[Any]) -> list[Array]:
+    values = map(plain, operands)
+    return [value for value in values if isinstance(value, np.ndarray)]
+
+
+def _is_same(one: Array, other: Array) -> bool:
+    return one.tobytes() == other.tobytes()
 
 
 def _difference(
@@ -201,13 +213,20 @@ def error_of(task: KernelTask, kernel: BuiltKernel) -> float | None:
     if right is None or any(isinstance(each, Held) for each in kernel.inputs):
         kernel.run()
         return None
-    found = {
-        draw: errors_of(kernel.results, right, operands)
-        for draw, operands in draws_of(task, kernel)
-    }
+    error = error_on(draws_of(task, kernel), kernel, right)
+    return None if _is_first(task) else error
+
+
+def error_on(
+    draws: Iterable[tuple[str, Sequence[Any]]], kernel: BuiltKernel, right: Right
+) -> float | None:
+    """
+    The largest error of a kernel on some operands; None if none of them can be compared. Raises
+    `WrongResult`.
+    """
+    found = {draw: errors_of(kernel.results, right, operands) for draw, operands in draws}
     known = {draw: errors for draw, errors in found.items() if errors is not None}
-    worst = largest_error(right, known)
-    return None if _is_first(task) or not known else worst
+    return largest_error(right, known) if known else None
 
 
 def right_of(task: KernelTask, kernel: BuiltKernel) -> Right | None:
