@@ -20,12 +20,14 @@ from tvm.target.codegen import llvm_cpu_has_features
 
 import collage_dsl as collage
 from collage_dsl import parse_graph
+from collage_dsl.backends.onnx_writer import to_onnx
 from collage_dsl.backends.runtime.cores import on_cores
 from collage_dsl.backends.schedule import schedule, schedule_variant
 from collage_dsl.backends.schedule.machine import machine_of
 from collage_dsl.backends.schedule.scheduled import VariantError
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import unpromising, unsuitable
+from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.variants import pinned
 from collage_dsl.resources import folder
 from tests.cases import covering
@@ -415,3 +417,22 @@ def test_signed_bytes_are_multiplied_with_unsigned_ones_without_zero_points() ->
     found = computed([x, w], build, native())
 
     np.testing.assert_array_equal(found, x.astype("int32") @ w.astype("int32"))
+
+
+def test_onnxruntime_makes_convolutions_of_bytes_of_the_model_that_it_gets(tmp_path: Path) -> None:
+    source, made = tmp_path / "source.onnx", tmp_path / "made.onnx"
+    onnx.save(image_net(), source)
+    static(source, made)
+    model, constants = to_onnx(collage.from_onnx(onnx.load(made)))
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    lent = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in constants.values()]
+    options.add_external_initializers(list(constants), lent)
+
+    onnxruntime.InferenceSession(model.SerializeToString(), options)
+
+    optimised = onnx.load(options.optimized_model_filepath, load_external_data=False)
+    ops = [node.op_type for node in optimised.graph.node]
+    assert ops.count("QLinearConv") == 3
+    assert "Conv" not in ops
