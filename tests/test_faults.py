@@ -488,7 +488,7 @@ def test_a_run_that_is_terminated_cleans_up(
         _, err = process.communicate()
 
     assert process.returncode == code, err
-    assert err.splitlines()[-1] == said
+    assert said in err.splitlines(), err  # TVM may say more, of what it was about to build
     assert "Traceback" not in err
     sandbox.wait_for_processes()
     assert not list((sandbox.folder / "tmp").iterdir())
