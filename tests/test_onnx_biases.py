@@ -5,7 +5,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from collage_dsl.backends.onnx_writer import to_onnx
+from collage_dsl import parse_graph
+from collage_dsl.backends.onnx_writer import outline, to_onnx
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph.arrays import Array
 from tests.reference import run_onnx
@@ -67,3 +68,23 @@ def test_what_others_take_of_a_bias_is_written_too(also: str) -> None:
     ops = [node.op_type for node in made.graph.node]
     assert ("Add" in ops) == (also == "k")
     assert "Reshape" in ops
+
+
+def test_integers_are_added_to_a_convolution_of_bytes() -> None:
+    graph = parse_graph("""
+        graph {
+          x: u8[1, 4, 7, 7];
+          w = const i8[4, 4, 3, 3];
+          b: i32[4];
+          wide = astype(x) [dtype = i32];
+          weights = astype(w) [dtype = i32];
+          k = nn.conv2d(wide, weights);
+          r = reshape(b, [1, 4, 1, 1]);
+          y = add(k, r);
+          return y;
+        }
+    """)
+
+    made, _ = outline(graph)
+
+    assert [node.op_type for node in made.graph.node] == ["ConvInteger", "Reshape", "Add"]

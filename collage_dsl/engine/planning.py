@@ -154,17 +154,13 @@ class Planner:
             copying = CopyCost(copies, home.kind, self.backend_of) if copies else None
             asked = copying.added_to(price) if copying else price
             costs: dict[CandidateKernel, Cost] = {}
-            priced: dict[CandidateKernel, Priced] = {}
 
             def recorded(candidate: CandidateKernel) -> Cost:
                 cost = costs[candidate] = asked(candidate)
-                came, variants = price.provenance(candidate), pricing.variants(candidate)
-                priced[candidate] = Priced(cost, came, variants)
                 return cost
 
             def found() -> Searched:
-                costs.clear()
-                priced.clear()  # Costs before kernels were compared are no part of a lock.
+                costs.clear()  # Costs before kernels were compared are no part of a lock.
                 return searched(
                     part.graph,
                     specs,
@@ -191,7 +187,10 @@ class Planner:
                 {n: plan if isinstance(plan, str) else finished(plan) for n, plan in plans.items()},
                 measured.counts if measured else Counts(),
                 self.launches(measured) if measured else {},
-                priced,
+                {
+                    each: Priced(cost, price.provenance(each), pricing.variants(each))
+                    for each, cost in costs.items()
+                },
                 Space(
                     {name: plan for name, plan in plans.items() if isinstance(plan, Plan)},
                     best.regions,

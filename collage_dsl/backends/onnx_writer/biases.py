@@ -47,20 +47,22 @@ def _is_alone(graph: Graph, index: int) -> bool:
 
 
 def _adds_bias(graph: Graph, convolution: int, reshape: int) -> bool:
-    """Whether a node reshapes a vector with a number for each channel of a convolution."""
+    """Whether a node reshapes a vector to what is added to a channel of a convolution of floats."""
     node, vector = graph.nodes[convolution], graph.nodes[reshape]
     if node.op not in _CONVOLUTIONS or vector.op != "reshape" or not _has_channels_first(node):
         return False
-    result, shaped, given = node.type, vector.type, graph.nodes[vector.inputs[0]].type
-    if not all(isinstance(each, TensorType) and each.shape for each in (result, shaped, given)):
-        return False
-    rank, channels = len(node.tensor.shape or ()), (node.tensor.shape or ())[1]
-    if not isinstance(channels, int) or vector.tensor.dtype != node.tensor.dtype:
-        return False
-    wanted = (1, channels, *(1,) * (rank - 2))
-    return graph.nodes[vector.inputs[0]].tensor.shape == (channels,) and (
-        vector.tensor.shape in (wanted, wanted[1:])
+    result, shaped, given = (
+        _tensor(each) for each in (node, vector, graph.nodes[vector.inputs[0]])
     )
+    if "float" not in result.dtype or shaped.dtype != result.dtype or not result.shape:
+        return False
+    channels, spatial = result.shape[1], (1,) * (len(result.shape) - 2)
+    wanted = (channels, *spatial)
+    return given.shape == (channels,) and shaped.shape in (wanted, (1, *wanted))
+
+
+def _tensor(node: Node) -> TensorType:
+    return node.type if isinstance(node.type, TensorType) else TensorType("unknown", None)
 
 
 def _has_channels_first(node: Node) -> bool:
