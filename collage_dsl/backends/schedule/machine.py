@@ -9,19 +9,45 @@ from tvm.target.codegen import llvm_cpu_has_features
 
 
 @dataclass(frozen=True, slots=True)
+class Dots:
+    """
+    An intrinsic of LLVM for each int32 of a vector: the sum of the products of `terms` numbers.
+
+    With four terms, these are the bytes of an int32, unsigned ones times signed ones, and the
+    products are added to a third operand (VNNI). With two terms, these are numbers of 16 bits.
+    """
+
+    intrinsic: str
+    terms: int
+
+    @property
+    def unsigned(self) -> str:
+        """The type of a number of the first operand."""
+        return "uint8" if self.terms == 4 else "int16"
+
+    @property
+    def signed(self) -> str:
+        """The type of a number of the second operand."""
+        return "int8" if self.terms == 4 else "int16"
+
+    def words(self, count: int) -> int:
+        """The int32 that hold `count` numbers."""
+        return -(-count // self.terms)
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """
     The processor of a target: floats in a vector register, vector registers, and cores.
 
-    `dots` is the intrinsic of LLVM that adds to each int32 of a vector the products of four
-    unsigned bytes with four signed ones (VNNI); empty if the processor has no instruction for it.
-    `broadcasts` is how many scalars are read, each into all lanes, while one vector is multiplied.
+    `dots` multiplies bytes; None if the processor has no instruction for it. `broadcasts` is how
+    many scalars are read, each into all lanes, while one vector is multiplied.
     """
 
     lanes: int
     registers: int
     cores: int
-    dots: str = ""
+    dots: Dots | None = None
     broadcasts: int = 1
 
     @property
@@ -56,7 +82,11 @@ _ONE_MULTIPLIER = frozenset({"icelake-client", "rocketlake", "tigerlake", "znver
 _FIRST_LLVM = 22  # the intrinsics take bytes from this version on
 
 
-def _dots(target: tvm.target.Target, feature: str, bits: int) -> str:
+def _dots(target: tvm.target.Target, feature: str, bits: int) -> Dots | None:
     is_known = tvm.get_global_func("target.llvm_version_major")() >= _FIRST_LLVM
-    has_dots = is_known and llvm_cpu_has_features(feature, target)
-    return f"llvm.x86.avx512.vpdpbusd.{bits}" if has_dots else ""
+    if is_known and llvm_cpu_has_features(feature, target):
+        return Dots(f"llvm.x86.avx512.vpdpbusd.{bits}", terms=4)
+    if bits == 256:
+        return Dots("llvm.x86.avx2.pmadd.wd", terms=2)
+    has_pairs = llvm_cpu_has_features("avx512bw", target)
+    return Dots("llvm.x86.avx512.pmaddw.d.512", terms=2) if has_pairs else None

@@ -1,1 +1,1 @@
-"""Products of bytes, by instructions that sum the products of four pairs at a time."""
+"""Products of bytes, by instructions that sum the products of some neighbours at a time."""

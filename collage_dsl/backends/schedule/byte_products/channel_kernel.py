@@ -1,6 +1,6 @@
 """
-Loops of a convolution of bytes with packed weights: output channels in vectors, four channels of a
-pixel at a time.
+Loops of a convolution of bytes with packed weights: output channels in vectors, a word of channels
+of a pixel at a time.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from tvm import tirx
 
 from collage_dsl.backends.schedule.byte_products.channels import image_of, ones_place, total_place
-from collage_dsl.backends.schedule.byte_products.image import ByteImage, in_quads
-from collage_dsl.backends.schedule.byte_products.tile import DotTile, as_bytes, dots, whole
+from collage_dsl.backends.schedule.byte_products.image import ByteImage, in_words
+from collage_dsl.backends.schedule.byte_products.tile import DotTile, added, whole
 from collage_dsl.backends.schedule.byte_products.totals import Totals
 from collage_dsl.backends.schedule.context import Context
 from collage_dsl.backends.schedule.expressions import (
@@ -47,32 +47,36 @@ class ByteChannelKernel(ImageKernel):
         self.bytes = form
 
     def _source(self) -> Source:
-        return in_quads(super()._source(), self.bytes)
+        return in_words(super()._source(), self.bytes)
 
     @property
     def _after_pixels(self) -> int:
         """After the pixels come the sums of the bytes that each reads, if they are needed."""
         return 0 if constant(self.bytes.weight.signed_zero) == 0 else self.pitch
 
+    @property
+    def _by_tiles(self) -> bool:
+        """Vectors of pixels are summed, and those of a tile may be fewer."""
+        return super()._by_tiles and not self._after_pixels
+
     def _before_panels(self, buffers: Buffers) -> list[Stmt]:
         """Sum what each pixel reads, by the filter of ones."""
         if not self._after_pixels:
             return []
-        lanes, machine = self.lanes, self.context.machine
+        lanes = self.lanes
         total = scratch(lanes, "int32", "total", "local")
         held = whole(integer(0), lanes)
 
         def summed(first: Expr) -> Stmt:
             def step(inner: Expr) -> Stmt:
-                four = load(buffers.pixels, whole(inner * self.pitch + first, lanes))
+                pixels = load(buffers.pixels, whole(inner * self.pitch + first, lanes))
                 ones = tirx.Broadcast(load(self.packed, ones_place(self.panels, inner)), lanes)
-                pixels, ones = as_bytes(four, "uint8", lanes), as_bytes(ones, "int8", lanes)
-                return store(total, dots(machine, load(total, held), pixels, ones), held)
+                return store(total, added(self.bytes.dots, load(total, held), pixels, ones), held)
 
             begin = store(total, tirx.Broadcast(tirx.IntImm("int32", 0), lanes), held)
             done = store(buffers.pixels, load(total, held), whole(self._total(first), lanes))
-            added = loop(self.inner, step, name="inner")
-            return scoped([total], sequence([begin, added, done]), "total")
+            steps = loop(self.inner, step, name="inner")
+            return scoped([total], sequence([begin, steps, done]), "total")
 
         return [loop(self.pitch // lanes, lambda number: summed(number * lanes), name="vector")]
 

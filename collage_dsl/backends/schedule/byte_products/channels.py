@@ -1,7 +1,7 @@
 """
 The blocks and the packed weights of a convolution of bytes with output channels in vectors.
 
-Filters are packed in panels. Four bytes of a filter are one int32, and the int32 of the next output
+Filters are packed in panels. Some bytes of a filter are one word, and the word of the next output
 channel follows. After all panels come the sums of the filters, and then a filter of ones, with 0
 for channels that do not exist. The product with it is the sum of the bytes that a pixel reads.
 """
@@ -14,7 +14,7 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.byte_products.image import ByteImage, filter_bytes, ones_of
-from collage_dsl.backends.schedule.byte_products.panels import quad_of, quads
+from collage_dsl.backends.schedule.byte_products.panels import word_of
 from collage_dsl.backends.schedule.expressions import Buffer, Expr
 from collage_dsl.backends.schedule.gemm.image import ImageProduct, PackedFilters
 from collage_dsl.backends.schedule.gemm.image_blocks import VECTORS, ImageBlocks, in_strips
@@ -25,24 +25,24 @@ from collage_dsl.backends.schedule.packing import Packed
 from collage_dsl.backends.schedule.scheduled import preparing
 from collage_dsl.backends.schedule.stages import extents
 
+SEVERAL_TAPS = 1.3  # the time of a step with pixels in vectors, for several taps and few registers
 TURNED = 40  # time to copy pixels and to transpose sums, in steps of the inner loop
 
 
 def channel_blocks(form: ByteImage, machine: Machine) -> ImageBlocks | None:
     """
     The blocks of a convolution with channels in vectors; None if pixels in vectors take less time,
-    because they leave fewer lanes empty. Also None for machines with few registers, on which this
-    kernel has not been measured.
+    because they leave fewer lanes empty.
     """
-    if machine.has_few_registers:
-        return None
     panels = Panels(form.column.extent, form.steps, machine.lanes, VECTORS)
     image = image_of(form)
     blocks = in_strips(image, machine, PackedFilters(panels, 1, 1))
     whole = Packed(form.window.y, form.window.x, 1, image.height, image.width, machine.lanes)
     tiles = -(-blocks.rows * image.width // blocks.tile) * blocks.strips
     by_channels = tiles * blocks.tile * panels.padded * (form.steps + TURNED)
-    by_pixels = whole.vectors * machine.lanes * form.column.extent * form.steps
+    by_pixels: float = whole.vectors * machine.lanes * form.column.extent * form.steps
+    if machine.has_few_registers and form.taps > 1:
+        by_pixels *= SEVERAL_TAPS
     return blocks if by_channels < by_pixels else None
 
 
@@ -58,7 +58,7 @@ def total_place(panels: Panels, column: Expr) -> Expr:
 
 
 def ones_place(panels: Panels, inner: Expr) -> Expr:
-    """Where the packed weights have a quad of the filter of ones."""
+    """Where the packed weights have a word of the filter of ones."""
     return panels.size + panels.padded + inner
 
 
@@ -68,19 +68,19 @@ def packed_size(panels: Panels) -> int:
 
 def channel_filters(form: ByteImage, panels: Panels, packed: Buffer) -> Any:
     """The PrimFunc that packs weights: it takes them and writes `packed`."""
-    steps = (quads(form.channel.extent), *extents(form.window.taps))
+    steps = (form.words, *extents(form.window.taps))
 
-    def quad(panel: Panel, column: Expr, at: list[Expr]) -> Stmt:
+    def word(panel: Panel, column: Expr, at: list[Expr]) -> Stmt:
         bytes_ = filter_bytes(form, panel.column + column, at[0], at[1:])
         total = total_place(panels, panel.column + column)
         summed = store(packed, sum(bytes_, load(packed, total)), total)
-        there = store(packed, quad_of(bytes_), panels.place(panel, form.step(*at), column))
+        there = store(packed, word_of(bytes_), panels.place(panel, form.step(*at), column))
         return sequence([summed, there])
 
     def filter_(panel: Panel, column: Expr) -> Stmt:
         zero = tirx.IntImm("int32", 0)
         begin = store(packed, zero, total_place(panels, panel.column + column))
-        return sequence([begin, nest(steps, lambda at: quad(panel, column, at))])
+        return sequence([begin, nest(steps, lambda at: word(panel, column, at))])
 
     def empty(panel: Panel, column: Expr) -> Stmt:
         zero = tirx.IntImm("int32", 0)
@@ -97,7 +97,7 @@ def channel_filters(form: ByteImage, panels: Panels, packed: Buffer) -> Any:
         return sequence(parts)
 
     def ones(at: list[Expr]) -> Stmt:
-        return store(packed, quad_of(ones_of(form, at[0])), ones_place(panels, form.step(*at)))
+        return store(packed, word_of(ones_of(form, at[0])), ones_place(panels, form.step(*at)))
 
     body = sequence([panels.each(copied), nest(steps, ones)])
     return preparing(form.weights, packed, body)

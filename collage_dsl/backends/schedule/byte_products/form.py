@@ -9,6 +9,7 @@ from tvm import tirx
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, variables
 from collage_dsl.backends.schedule.gemm.form import Product, product_with
 from collage_dsl.backends.schedule.groups import Inlined
+from collage_dsl.backends.schedule.machine import Dots
 from collage_dsl.backends.schedule.stages import Axis, Stage
 
 _BYTES = ("int8", "uint8")
@@ -39,7 +40,8 @@ class Factor:
 @dataclass(frozen=True, slots=True, eq=False)
 class ByteProduct:
     """
-    `product`, whose operands are bytes, without the zero points of these.
+    `product`, whose operands are bytes, without the zero points of these, by the instruction
+    `dots`.
 
     The zero point of the operand uses none of the axes `column` and `inner`, that of the weight
     uses no axis but `column`.
@@ -48,13 +50,14 @@ class ByteProduct:
     product: Product
     operand: Factor
     weight: Factor
+    dots: Dots
 
     @property
     def weights(self) -> Buffer:
         return self.product.weights
 
 
-def byte_product(stage: Stage, inlined: Inlined) -> ByteProduct | None:
+def byte_product(stage: Stage, inlined: Inlined, dots: Dots) -> ByteProduct | None:
     """The stage as a product of bytes whose second factor is the weight; None if it is none."""
     factors = stage.factors()
     if factors is None or str(stage.buffer.dtype) != "int32":
@@ -67,7 +70,7 @@ def byte_product(stage: Stage, inlined: Inlined) -> ByteProduct | None:
         return None
     of_rows = not _uses(operand.zero, product.column, product.inner)
     of_column = not _uses(weight.zero, *product.batch, *product.rows, product.inner)
-    return ByteProduct(product, operand, weight) if of_rows and of_column else None
+    return ByteProduct(product, operand, weight, dots) if of_rows and of_column else None
 
 
 def factor_of(value: Expr) -> Factor | None:

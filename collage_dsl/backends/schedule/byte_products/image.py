@@ -11,13 +11,7 @@ from tvm import tirx
 from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.byte_products.form import Factor, factor_of
-from collage_dsl.backends.schedule.byte_products.panels import (
-    QUAD,
-    as_unsigned,
-    quad_of,
-    quads,
-    signed,
-)
+from collage_dsl.backends.schedule.byte_products.panels import as_unsigned, signed, word_of
 from collage_dsl.backends.schedule.expressions import (
     Buffer,
     Expr,
@@ -27,6 +21,7 @@ from collage_dsl.backends.schedule.expressions import (
 )
 from collage_dsl.backends.schedule.groups import Inlined
 from collage_dsl.backends.schedule.loops import Stmt, load, loop, nest, sequence, store
+from collage_dsl.backends.schedule.machine import Dots
 from collage_dsl.backends.schedule.packing import Source
 from collage_dsl.backends.schedule.scheduled import preparing
 from collage_dsl.backends.schedule.sliding import Sliding, sliding_of
@@ -36,7 +31,8 @@ from collage_dsl.backends.schedule.stages import Axis, Stage, extents
 @dataclass(frozen=True, slots=True, eq=False)
 class ByteImage:
     """
-    A convolution of an image of bytes with filters of bytes, without the zero points of these.
+    A convolution of an image of bytes with filters of bytes, without the zero points of these, by
+    the instruction `dots`.
 
     The zero point of the image uses no axis, that of the filters none but `column`.
     """
@@ -44,6 +40,7 @@ class ByteImage:
     window: Sliding
     operand: Factor
     weight: Factor
+    dots: Dots
 
     @property
     def weights(self) -> Buffer:
@@ -68,17 +65,22 @@ class ByteImage:
 
     @property
     def steps(self) -> int:
-        """The quads of a filter."""
-        return quads(self.channel.extent) * self.taps
+        """The words of a filter."""
+        return self.words * self.taps
+
+    @property
+    def words(self) -> int:
+        """The words of the channels of a pixel."""
+        return self.dots.words(self.channel.extent)
 
     def step(self, number: Expr, *tap: Expr) -> Expr:
-        """The number of a quad of a filter: that of some channels, at a tap."""
+        """The number of a word of a filter: that of some channels, at a tap."""
         for axis, index in zip(self.window.taps, tap, strict=True):
             number = number * axis.extent + index
         return number
 
 
-def byte_image(stage: Stage, inlined: Inlined) -> ByteImage | None:
+def byte_image(stage: Stage, inlined: Inlined, dots: Dots) -> ByteImage | None:
     """The stage as a convolution of bytes whose second factor is the weight; None if it is none."""
     factors = stage.factors()
     if factors is None or str(stage.buffer.dtype) != "int32":
@@ -98,32 +100,32 @@ def byte_image(stage: Stage, inlined: Inlined) -> ByteImage | None:
     if variables(operand.zero) & of_image or variables(weight.zero) & of_filter:
         return None
     grouped = variables(weight.value) & {axis.var for axis in form.batch}
-    return None if grouped else ByteImage(form, operand, weight)
+    return None if grouped else ByteImage(form, operand, weight, dots)
 
 
-def in_quads(image: Source, form: ByteImage) -> Source:
-    """`image` by quads of channels, all of them unsigned bytes."""
-    channels = form.channel.extent
+def in_words(image: Source, form: ByteImage) -> Source:
+    """`image` by words of channels, all of them unsigned bytes."""
+    channels, terms = form.channel.extent, form.dots.terms
     places = [form.channel.var.same_as(each) for each in form.window.moving.indices]
     dimension = places.index(True)
 
     def unsigned(value: Expr) -> Expr:
         return tirx.Cast("int32", as_unsigned(value))
 
-    def quad(at: Sequence[Expr]) -> Expr:
-        return quad_of([byte(at, at[dimension] * QUAD + place) for place in range(QUAD)])
+    def word(at: Sequence[Expr]) -> Expr:
+        return word_of([byte(at, at[dimension] * terms + place) for place in range(terms)])
 
     def byte(at: Sequence[Expr], channel: Expr) -> Expr:
-        if channels % QUAD:
+        if channels % terms:
             channel = tirx.min(channel, integer(channels - 1))
         return unsigned(image.value([*at[:dimension], channel, *at[dimension + 1 :]]))
 
-    return replace(image, value=quad, fill=quad_of([unsigned(image.fill)] * QUAD))
+    return replace(image, value=word, fill=word_of([unsigned(image.fill)] * terms))
 
 
 def filter_size(form: ByteImage) -> int:
     """
-    The packed weights: a filter after the other, its quads and then the sum of its bytes. The last
+    The packed weights: a filter after the other, its words and then the sum of its bytes. The last
     filter has ones, so that it sums what a pixel reads.
     """
     return (form.column.extent + 1) * (form.steps + 1)
@@ -131,14 +133,14 @@ def filter_size(form: ByteImage) -> int:
 
 def filter_bytes(form: ByteImage, filter_: Expr, number: Expr, tap: Sequence[Expr]) -> list[Expr]:
     """
-    The signed bytes of a quad of channels in a filter, each an int32; 0 for channels that do not
+    The signed bytes of a word of channels in a filter, each an int32; 0 for channels that do not
     exist.
     """
     axes = (*form.window.stage.spatial, *form.window.stage.reduced)
     at = {axis.var: integer(0) for axis in axes if axis.extent == 1}
     at |= {a.var: t for a, t in zip(form.window.taps, tap, strict=True)}
     at |= {form.column.var: filter_}
-    channels = [number * QUAD + place for place in range(QUAD)]
+    channels = _channels(form, number)
     values = [substitute(form.weight.value, at | {form.channel.var: each}) for each in channels]
     return [
         in_filter(form, channel, signed(value))
@@ -147,42 +149,50 @@ def filter_bytes(form: ByteImage, filter_: Expr, number: Expr, tap: Sequence[Exp
 
 
 def ones_of(form: ByteImage, number: Expr) -> list[Expr]:
-    """The bytes of a quad of channels in a filter of ones; 0 for channels that do not exist."""
+    """The bytes of a word of channels in a filter of ones; 0 for channels that do not exist."""
     one = tirx.IntImm("int32", 1)
-    return [in_filter(form, number * QUAD + place, one) for place in range(QUAD)]
+    return [in_filter(form, channel, one) for channel in _channels(form, number)]
+
+
+def _channels(form: ByteImage, number: Expr) -> list[Expr]:
+    """The channels of a word."""
+    terms = form.dots.terms
+    return [number * terms + place for place in range(terms)]
 
 
 def in_filter(form: ByteImage, channel: Expr, value: Expr) -> Expr:
     """`value`; 0 for a channel that does not exist."""
     channels, zero = form.channel.extent, tirx.IntImm("int32", 0)
-    return tirx.if_then_else(channel < channels, value, zero) if channels % QUAD else value
+    if channels % form.dots.terms == 0:
+        return value
+    return tirx.if_then_else(channel < channels, value, zero)
 
 
 def byte_filters(form: ByteImage, packed: Buffer) -> Any:
     """The PrimFunc that packs weights: it takes them and writes `packed`."""
-    pitch, taps, channels = form.steps + 1, extents(form.window.taps), form.channel.extent
+    pitch, taps = form.steps + 1, extents(form.window.taps)
 
-    def quad(filter_: Expr, number: Expr, tap: list[Expr]) -> Stmt:
+    def word(filter_: Expr, number: Expr, tap: list[Expr]) -> Stmt:
         bytes_ = filter_bytes(form, filter_, number, tap)
         total = load(packed, filter_ * pitch + form.steps)
         summed = store(packed, sum(bytes_, total), filter_ * pitch + form.steps)
         return sequence(
-            [summed, store(packed, quad_of(bytes_), filter_ * pitch + form.step(number, *tap))]
+            [summed, store(packed, word_of(bytes_), filter_ * pitch + form.step(number, *tap))]
         )
 
     def ones(number: Expr, tap: list[Expr]) -> Stmt:
         place = form.column.extent * pitch + form.step(number, *tap)
-        return store(packed, quad_of(ones_of(form, number)), place)
+        return store(packed, word_of(ones_of(form, number)), place)
 
     def filled(filter_: Expr) -> Stmt:
         zero = store(packed, tirx.IntImm("int32", 0), filter_ * pitch + form.steps)
-        counts = (quads(channels), *taps)
-        return sequence([zero, nest(counts, lambda at: quad(filter_, at[0], at[1:]))])
+        counts = (form.words, *taps)
+        return sequence([zero, nest(counts, lambda at: word(filter_, at[0], at[1:]))])
 
     body = sequence(
         [
             loop(form.column.extent, filled, name="filter"),
-            nest((quads(channels), *taps), lambda at: ones(at[0], at[1:])),
+            nest((form.words, *taps), lambda at: ones(at[0], at[1:])),
         ]
     )
     return preparing(form.weights, packed, body)

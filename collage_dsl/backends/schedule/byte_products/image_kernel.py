@@ -1,7 +1,7 @@
 """
-Loops of a convolution of bytes with packed weights: pixels in vectors, four channels at a time.
+Loops of a convolution of bytes with packed weights: pixels in vectors, a word of channels of each.
 
-The image is copied as quads of channels, which a broadcast quad of a filter is multiplied with.
+The image is copied as words of channels, which a broadcast word of a filter is multiplied with.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from collage_dsl.backends.schedule.byte_products.image import ByteImage, in_quads
-from collage_dsl.backends.schedule.byte_products.panels import quads
-from collage_dsl.backends.schedule.byte_products.tile import as_bytes, dots, whole
+from collage_dsl.backends.schedule.byte_products.image import ByteImage, in_words
+from collage_dsl.backends.schedule.byte_products.tile import added, whole
 from collage_dsl.backends.schedule.byte_products.totals import Totals
 from collage_dsl.backends.schedule.context import Context
 from collage_dsl.backends.schedule.contraction import Place, SlidingKernel, Sums
@@ -54,7 +53,7 @@ class ByteImageKernel(SlidingKernel):
         super().__init__(form.window, group, context)
 
     def _steps(self) -> tuple[int, int]:
-        return quads(self.bytes.channel.extent), self.bytes.steps + 1
+        return self.bytes.words, self.bytes.steps + 1
 
     def _place(self, tile: Packed, where: dict[tirx.Var, Expr], corner: Sequence[Expr]) -> Place:
         totals = scratch(tile.vectors * tile.lanes, "int32", "totals")
@@ -75,7 +74,7 @@ class ByteImageKernel(SlidingKernel):
         return {self.bytes.channel.var: number}
 
     def _source(self) -> Source:
-        return in_quads(super()._source(), self.bytes)
+        return in_words(super()._source(), self.bytes)
 
     def _products(
         self,
@@ -85,19 +84,19 @@ class ByteImageKernel(SlidingKernel):
         first: Expr,
     ) -> Stmt:
         (operand, origin), (sums, size) = packed, held
-        machine, lanes = self.context.machine, self.context.machine.lanes
+        lanes = self.context.machine.lanes
 
         def product(i: Expr, j: Expr) -> Stmt:
             place = whole(size.place(i, j, lanes), lanes)
-            pixels = as_bytes(load(operand, whole(origin + j * lanes, lanes)), "uint8", lanes)
+            pixels = load(operand, whole(origin + j * lanes, lanes))
             filter_ = tirx.Broadcast(load(self.filters, self._step(at, first + i)), lanes)
-            total = dots(machine, load(sums, place), pixels, as_bytes(filter_, "int8", lanes))
+            total = added(self.bytes.dots, load(sums, place), pixels, filter_)
             return store(sums, total, place)
 
         return size.each(product)
 
     def _step(self, at: dict[tirx.Var, Expr], row: Expr) -> Expr:
-        """Where a quad of a filter is."""
+        """Where a word of a filter is."""
         place = at[self.bytes.channel.var]
         for axis in self.form.taps:
             place = place * axis.extent + at[axis.var]

@@ -1,5 +1,5 @@
 """
-Loops of a product of bytes with packed weights: columns in vectors, four bytes of a row at a time.
+Loops of a product of bytes with packed weights: columns in vectors, a word of a row at a time.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from collage_dsl.backends.schedule.byte_products.form import ByteProduct
-from collage_dsl.backends.schedule.byte_products.panels import QUAD, as_unsigned, quads
+from collage_dsl.backends.schedule.byte_products.panels import as_unsigned
 from collage_dsl.backends.schedule.byte_products.tile import DotTile, row_total, whole
 from collage_dsl.backends.schedule.byte_products.totals import Totals
 from collage_dsl.backends.schedule.context import Context
@@ -35,7 +35,7 @@ from collage_dsl.backends.schedule.machine import Machine
 
 def byte_blocks(form: ByteProduct, machine: Machine) -> Blocks:
     """The blocks in which a machine computes a product of bytes."""
-    product, depth = form.product, quads(form.product.inner.extent)
+    product, depth = form.product, form.dots.words(form.product.inner.extent)
     tiles, vectors = tiles_and_vectors(product, machine, depth)
     return Blocks(tiles, Panels(product.column.extent, depth + 1, machine.lanes, vectors), depth)
 
@@ -57,33 +57,34 @@ class ByteKernel(GemmKernel):
     ) -> None:
         super().__init__(form.product, blocks, packed, group, context)
         self.bytes = form
-        self.wide = QUAD * self.lanes
-        self.pitch = QUAD * pitch(blocks.depth, self.lanes)
+        self.wide = form.dots.terms * self.lanes
+        self.pitch = form.dots.terms * pitch(blocks.depth, self.lanes)
 
     def _strip(self, where: dict[tirx.Var, Expr], number: Expr, cores: int) -> Stmt:
-        height = self.tiles.strip
-        rows = scratch(height * self.pitch, "uint8", "rows")
+        height, dots = self.tiles.strip, self.bytes.dots
+        rows = scratch(height * self.pitch, dots.unsigned, "rows")
         totals = scratch(height, "int32", "totals")
         if constant(self.bytes.weight.signed_zero) == 0:
             totals = None
 
         def strip(inner: Expr) -> Strip:
-            return ByteStrip(where, number, rows, (self.pitch, QUAD), inner, totals)
+            return ByteStrip(where, number, rows, (self.pitch, dots.terms), inner, totals)
 
         buffers = [rows] if totals is None else [rows, totals]
         return scoped(buffers, self._at_once(strip, cores), "strip")
 
     def _fill(self, strip: Strip, count: int) -> Stmt:
         """Copy the rows of a strip, with zeros at their ends, and sum them."""
-        form, inner = self.form, self.form.inner.extent
+        form, inner, dtype = self.form, self.form.inner.extent, self.bytes.dots.unsigned
 
         def copy(row: Expr, at: Expr) -> Stmt:
             where = self._at(strip, row) | {form.inner.var: at}
             value = as_unsigned(substitute(form.operand, where))
+            value = value if dtype == "uint8" else tirx.Cast(dtype, value)
             return store(strip.rows, value, row * self.pitch + at)
 
         def blank(row: Expr, at: Expr) -> Stmt:
-            return store(strip.rows, tirx.const(0, "uint8"), row * self.pitch + inner + at)
+            return store(strip.rows, tirx.const(0, dtype), row * self.pitch + inner + at)
 
         def filled(row: Expr) -> Stmt:
             parts = [vectorised(inner, self.wide, lambda at: copy(row, at))]
@@ -103,7 +104,8 @@ class ByteKernel(GemmKernel):
         partial = scratch(lanes, "int32", "partial")
 
         def part(number: Expr) -> Expr:
-            return load(strip.rows, whole(row * self.pitch + number * self.wide, self.wide))
+            numbers = load(strip.rows, whole(row * self.pitch + number * self.wide, self.wide))
+            return tirx.reinterpret(f"int32x{lanes}", numbers)
 
         added = row_total(self.context.machine, part, -(-self.form.inner.extent // self.wide), held)
         copied = vector(lanes, lambda lane: store(partial, load(held, lane), lane))
@@ -114,19 +116,20 @@ class ByteKernel(GemmKernel):
     def _registers(self, strip: Strip, sums: Sums, tile: Expr, *, resumed: bool = False) -> Stmt:
         panel, first = sums.panel, tile * self.tiles.height
 
-        def row(i: Expr, quad: Expr) -> Expr:
-            four = load(strip.rows, whole(strip.element(first + i, quad), QUAD))
-            return tirx.reinterpret("int32", four)
+        def row(i: Expr, word: Expr) -> Expr:
+            terms = self.bytes.dots.terms
+            numbers = load(strip.rows, whole(strip.element(first + i, word), terms))
+            return tirx.reinterpret("int32", numbers)
 
-        def weight(quad: Expr, column: Expr) -> Expr:
-            return load(self.packed, whole(self.panels.place(panel, quad, column), self.lanes))
+        def weight(word: Expr, column: Expr) -> Expr:
+            return load(self.packed, whole(self.panels.place(panel, word, column), self.lanes))
 
         def out(i: Expr, column: Expr, value: Expr) -> Stmt:
             place = whole(sums.start + i * panel.width + column, self.lanes)
             return store(sums.buffer, value, place)
 
-        def ahead(quad: Expr) -> list[Stmt]:
-            return self._fetched(strip, panel, tile, quad)
+        def ahead(word: Expr) -> list[Stmt]:
+            return self._fetched(strip, panel, tile, word)
 
         registers = DotTile(self.tiles.height, panel.width, self.context.machine)
         return registers.multiplied(self.blocks.depth, row, weight, out, ahead)

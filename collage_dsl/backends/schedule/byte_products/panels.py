@@ -1,6 +1,6 @@
 """
-The packed form of weights that are bytes: four of a column, which a product sums at once, in the
-bits of an int32. After them comes the sum of each column.
+The packed form of weights that are bytes: those of a column whose products are summed at once, in
+the bits of an int32, a *word*. After them comes the sum of each column.
 """
 
 from __future__ import annotations
@@ -16,14 +16,6 @@ from collage_dsl.backends.schedule.gemm.panels import Panel, Panels
 from collage_dsl.backends.schedule.loops import Stmt, load, loop, sequence, store
 from collage_dsl.backends.schedule.scheduled import preparing
 
-QUAD = 4
-"""The bytes whose products are summed at once."""
-
-
-def quads(inner: int) -> int:
-    """The quads that hold `inner` bytes."""
-    return -(-inner // QUAD)
-
 
 def signed(value: Expr) -> Expr:
     """A byte, less 128 if it is unsigned, as an int32."""
@@ -38,43 +30,45 @@ def as_unsigned(value: Expr) -> Expr:
     return tirx.bitwise_xor(tirx.Cast("uint8", value), tirx.const(128, "uint8"))
 
 
-def quad_of(bytes_: Sequence[Expr]) -> Expr:
-    """Four bytes, each an int32, in the bits of one."""
-    bits: Expr = tirx.IntImm("int32", 0)
-    for place, byte in enumerate(bytes_):
-        bits = tirx.bitwise_or(bits, (byte & 255) << (8 * place))
-    return bits
+def word_of(numbers: Sequence[Expr]) -> Expr:
+    """Two or four numbers, each an int32, in the bits of one."""
+    word: Expr = tirx.IntImm("int32", 0)
+    bits = 32 // len(numbers)
+    for place, number in enumerate(numbers):
+        word = tirx.bitwise_or(word, (number & (2**bits - 1)) << (bits * place))
+    return word
 
 
 def byte_packing(form: ByteProduct, panels: Panels, packed: Buffer) -> Any:
     """The PrimFunc that packs weights: it takes them and writes `packed`."""
-    product = form.product
+    product, terms = form.product, form.dots.terms
     inner = product.inner.extent
-    last = integer(quads(inner))
+    count = form.dots.words(inner)
+    last = integer(count)
 
     def byte(panel: Panel, at: Expr, column: Expr) -> Expr:
         """A signed byte as an int32, and zero for what does not exist."""
         where = {product.column.var: panel.column + column, product.inner.var: at}
         value = signed(substitute(product.weight, product.fixed | where))
         exists = column < panel.used if panel.used < panel.width else None
-        if inner % QUAD:
+        if inner % terms:
             inside = at < inner
             exists = inside if exists is None else tirx.And(exists, inside)
         zero = tirx.IntImm("int32", 0)
         return value if exists is None else tirx.if_then_else(exists, value, zero)
 
-    def quad(panel: Panel, number: Expr, column: Expr) -> Stmt:
-        bytes_ = [byte(panel, number * QUAD + place, column) for place in range(QUAD)]
+    def word(panel: Panel, number: Expr, column: Expr) -> Stmt:
+        bytes_ = [byte(panel, number * terms + place, column) for place in range(terms)]
         total = load(packed, panels.place(panel, last, column))
         summed = store(packed, sum(bytes_, total), panels.place(panel, last, column))
         return sequence(
-            [summed, store(packed, quad_of(bytes_), panels.place(panel, number, column))]
+            [summed, store(packed, word_of(bytes_), panels.place(panel, number, column))]
         )
 
     def column_packed(panel: Panel, column: Expr) -> Stmt:
         place = panels.place(panel, last, column)
         zero = store(packed, tirx.IntImm("int32", 0), place)
-        rows = loop(quads(inner), lambda number: quad(panel, number, column), name="quad")
+        rows = loop(count, lambda number: word(panel, number, column), name="word")
         return sequence([zero, rows])
 
     def copied(panel: Panel) -> Stmt:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from collage_dsl.backends.schedule.byte_products.panels import QUAD
+from collage_dsl.backends.schedule.byte_products.panels import word_of
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
 from collage_dsl.backends.schedule.loops import (
     Stmt,
@@ -19,7 +19,7 @@ from collage_dsl.backends.schedule.loops import (
     store,
     unrolled,
 )
-from collage_dsl.backends.schedule.machine import Machine
+from collage_dsl.backends.schedule.machine import Dots, Machine
 
 Element = Callable[[Expr, Expr], Expr]
 
@@ -42,12 +42,13 @@ class DotTile:
     ) -> Stmt:
         """
         `out(i, column, sum)` for each vector of sums, from its first column on: those of the
-        products of the quads `row(i, k)` and `weight(k, column)` over k.
+        products of the words `row(i, k)` and `weight(k, column)` over k.
 
-        `row` is a quad of unsigned bytes as an int32, `weight` a vector of quads of signed ones.
+        `row` is a word of unsigned bytes, `weight` a vector of words of signed ones.
         `ahead(k)` is what each step does besides.
         """
-        lanes = self.machine.lanes
+        lanes, dots = self.machine.lanes, self.machine.dots
+        assert dots is not None
         held = scratch(self.height * self.width, "int32", "held", "local")
 
         def place(i: Expr, column: Expr) -> Expr:
@@ -55,9 +56,8 @@ class DotTile:
 
         def step(k: Expr) -> Stmt:
             def add(i: Expr, column: Expr) -> Stmt:
-                four = as_bytes(tirx.Broadcast(row(i, k), lanes), "uint8", lanes)
-                weights = as_bytes(weight(k, column), "int8", lanes)
-                total = dots(self.machine, load(held, place(i, column)), four, weights)
+                operand = tirx.Broadcast(row(i, k), lanes)
+                total = added(dots, load(held, place(i, column)), operand, weight(k, column))
                 return store(held, total, place(i, column))
 
             return sequence([*ahead(k), self._each(add)])
@@ -74,29 +74,32 @@ class DotTile:
 
 
 def row_total(machine: Machine, row: Callable[[Expr], Expr], vectors: int, total: Buffer) -> Stmt:
-    """Add the unsigned bytes of `vectors` vectors, which are `row`, to the lanes of `total`."""
-    lanes = machine.lanes
-    ones = tirx.Broadcast(tirx.IntImm("int8", 1), QUAD * lanes)
+    """Sum the unsigned bytes of a row of `vectors` vectors in the lanes of `total`."""
+    lanes, dots = machine.lanes, machine.dots
+    assert dots is not None
+    one = word_of([tirx.IntImm("int32", 1)] * dots.terms)
     place = whole(integer(0), lanes)
 
     def step(number: Expr) -> Stmt:
-        return store(total, dots(machine, load(total, place), row(number), ones), place)
+        ones = tirx.Broadcast(one, lanes)
+        return store(total, added(dots, load(total, place), row(number), ones), place)
 
     zeros = store(total, tirx.Broadcast(tirx.IntImm("int32", 0), lanes), place)
     return sequence([zeros, loop(vectors, step, name="vector")])
 
 
-def dots(machine: Machine, total: Expr, unsigned: Expr, signed: Expr) -> Expr:
-    """`total` with the products of each quad of `unsigned` and `signed` bytes added."""
-    dtype = f"int32x{machine.lanes}"
-    return tirx.call_llvm_pure_intrin(dtype, machine.dots, total, unsigned, signed)
+def added(dots: Dots, total: Expr, unsigned: Expr, signed: Expr) -> Expr:
+    """`total` with the products of the words `unsigned` and `signed` added; all are vectors."""
+    lanes = total.ty.dtype.lanes
+    numbers = dots.terms * lanes
+    one = tirx.reinterpret(f"{dots.unsigned}x{numbers}", unsigned)
+    other = tirx.reinterpret(f"{dots.signed}x{numbers}", signed)
+    dtype = f"int32x{lanes}"
+    if dots.terms == 4:
+        return tirx.call_llvm_pure_intrin(dtype, dots.intrinsic, total, one, other)
+    return total + tirx.call_llvm_pure_intrin(dtype, dots.intrinsic, one, other)
 
 
 def whole(first: Expr, lanes: int) -> Expr:
     """The indices of a vector."""
     return tirx.Ramp(first, integer(1), lanes)
-
-
-def as_bytes(vector: Expr, dtype: str, lanes: int) -> Expr:
-    """A vector of int32 as one of bytes."""
-    return tirx.reinterpret(f"{dtype}x{QUAD * lanes}", vector)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from collage_dsl.backends.schedule.apply import is_empty, outlined
@@ -15,7 +16,7 @@ from collage_dsl.backends.schedule.expressions import Buffer, loads
 from collage_dsl.backends.schedule.gemm.form import Product, product_of
 from collage_dsl.backends.schedule.gemm.image import ImageProduct, image_product
 from collage_dsl.backends.schedule.groups import Group, Inlined, wide_extents
-from collage_dsl.backends.schedule.machine import Machine
+from collage_dsl.backends.schedule.machine import Dots, Machine
 from collage_dsl.backends.schedule.phases import transposed_of
 from collage_dsl.backends.schedule.scheduled import VariantError
 from collage_dsl.backends.schedule.stages import Program, Stage, read, without_unused
@@ -51,16 +52,14 @@ def packable(func: Any, machine: Machine) -> tuple[Program, dict[Buffer, Packabl
         transposed = transposed_of(stage, program) if stage.reduced else None
         program = transposed.from_weight(program) if transposed else program
     program = without_unused(program)
-    forms: dict[Buffer, Packable] = _products(program, _packable)
-    bytes_ = [form for form in forms.values() if isinstance(form, ByteProduct | ByteImage)]
-    if bytes_ and not machine.dots:
-        raise VariantError("the processor has no instruction for products of bytes")
-    return program, _some(forms)
+    return program, _some(_products(program, partial(_packable, machine.dots)))
 
 
-def _packable(stage: Stage, inlined: Inlined) -> Packable | None:
+def _packable(dots: Dots | None, stage: Stage, inlined: Inlined) -> Packable | None:
     found = image_product(stage, inlined) or product(stage, inlined)
-    return found or byte_product(stage, inlined) or byte_image(stage, inlined)
+    if found is not None or dots is None:
+        return found
+    return byte_product(stage, inlined, dots) or byte_image(stage, inlined, dots)
 
 
 def _program(func: Any) -> Program:
