@@ -9,7 +9,7 @@ from typing import Any
 import tvm_ffi
 from tvm import tirx
 
-from collage_dsl.backends.schedule.expressions import loads
+from collage_dsl.backends.schedule.expressions import loads, replace_loads
 from collage_dsl.backends.schedule.ieee import named
 
 Expr = Any
@@ -37,16 +37,19 @@ def with_defined_casts(function: Any, kind: str) -> Any:
     toward zero and limited to the range of int32, or of int64 for uint32 and int64. NaN is 0. A
     smaller integer is the last bits of that.
 
-    LLVM has instructions for it, which TVM does not vectorise. They are for other loops, where
-    functions such as `roi_align` have hundreds of casts.
+    LLVM has instructions for it, which neither TVM nor LLVM vectorises. They are for indices, of
+    which functions such as `roi_align` have hundreds.
     """
+    body = function.body
+    if kind == "llvm":
+        body = tvm_ffi.structural_map(body, (tirx.For, _with_vectors))
+        body = replace_loads(body, lambda load: _with_casts(load, _saturated))
+    return function.with_body(_with_casts(body, _compared))
 
-    def in_vectors(loop: Any) -> Any:
-        is_vector = loop.kind == tirx.ForKind.VECTORIZED
-        return _with_casts(loop, _compared) if is_vector else loop
 
-    body = tvm_ffi.structural_map(function.body, (tirx.For, in_vectors))
-    return function.with_body(_with_casts(body, _saturated if kind == "llvm" else _compared))
+def _with_vectors(loop: Any) -> Any:
+    is_vector = loop.kind == tirx.ForKind.VECTORIZED
+    return _with_casts(loop, _compared) if is_vector else loop
 
 
 def _dtype(value: Expr) -> str:
