@@ -13,6 +13,7 @@ from collage_dsl.language.reasoning.values.clashes import clash_of
 from collage_dsl.language.reasoning.values.domain import FALSE, TRUE
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.language.reasoning.values.knowing import count
+from collage_dsl.language.reasoning.values.widths import compare_bytes
 from collage_dsl.rules.condition import (
     All,
     Attr,
@@ -195,6 +196,7 @@ def related(ways: list[Facts], claims: Sequence[Claim]) -> list[Facts]:
     for way in ways:
         if way.news:
             count(way)
+            compare_bytes(way)
             said = _added(again, way, way.news, repeat(frozenset(), len(again)))
             said = _added(again[::-1], way, frozenset(), reversed(said))
             way.news = set().union(*said)

@@ -115,6 +115,9 @@ def count_elements(facts: Facts, name: str) -> None:
     least, most = facts.of(Size(name)).bounds()
     for axis in axes if least >= 1 else ():
         facts.narrow(DimAt(name, axis), between(1, most))
+        if Size(name) in facts.known and facts.possible:
+            size, dim = facts.first(Size(name)), facts.first(DimAt(name, axis))
+            facts.differ(Difference(size, ">=", dim, 0))
 
 
 def _multiply(facts: Facts, name: str, dims: Sequence[DimAt]) -> None:

@@ -206,13 +206,13 @@ def _narrow_remainder(way: Facts, left: Expression, right: Expression, result: V
     if isinstance(dividend, int) and isinstance(rest, int):
         narrow(way, right, divisors_leaving(dividend, rest))
     elif values_of(way, left).bounds()[0] > most and isinstance(least, int):
-        _differ(way, ">=", left, Calculate("+", right, Constant(least)))  # divided at least once
-    _differ(way, "<", Calculate("%", left, right), right)
-    _differ(way, "<=", Calculate("%", left, right), left)
+        differ(way, ">=", left, Calculate("+", right, Constant(least)))  # divided at least once
+    differ(way, "<", Calculate("%", left, right), right)
+    differ(way, "<=", Calculate("%", left, right), left)
 
 
-def _differ(way: Facts, operator: Comparison, left: Expression, right: Expression) -> None:
-    """Add what a comparison says of differences."""
+def differ(way: Facts, operator: Comparison, left: Expression, right: Expression) -> None:
+    """Add what a comparison says of differences, and nothing about single values."""
     for found in differences(way, operator, left, right) if way.possible else ():
         if way.possible:
             way.differ(found)
@@ -227,6 +227,6 @@ def _narrow_quotient(way: Facts, left: Expression, right: Expression, result: Va
     if not is_infinite(most) and not is_infinite(greatest):
         narrow(way, left, between(0, (floor(most) + 1) * greatest - 1))
     if isinstance(least, int) and least > 0:
-        _differ(way, ">=", left, Calculate("*", right, Constant(least)))
+        differ(way, ">=", left, Calculate("*", right, Constant(least)))
     if isinstance(most, int):
-        _differ(way, "<", left, Calculate("*", right, Constant(most + 1)))
+        differ(way, "<", left, Calculate("*", right, Constant(most + 1)))
