@@ -32,6 +32,11 @@ SAME_SIZE = frozenset(
 """Operators that keep all elements."""
 
 
+def keeps_all(op: str) -> bool:
+    """Whether the result of `op` has as many elements as its first operand."""
+    return keeps_shape(op) or op in SAME_SIZE
+
+
 _FIRST_KEEPS_SHAPE = frozenset({"nn.batch_norm", "nn.dropout", "to_vdevice"})
 """Other operators whose first result has the shape of the first operand."""
 
@@ -52,6 +57,12 @@ def _same_shape(called: Called, facts: Facts) -> None:
 
 def _same_bytes(called: Called, facts: Facts) -> None:
     facts.equal(Bytes(called.result), Bytes(called.operands[0]))
+
+
+def _same_state(called: Called, facts: Facts) -> None:
+    """Where all three results are used, it is known which ones these are."""
+    if {1, 2} <= called.results.keys():
+        facts.same_shape(called.results[1], called.results[2])
 
 
 def same_size(called: Called, facts: Facts) -> None:
@@ -352,7 +363,11 @@ _table = table(
         Relation("{op} keeps the shape", once=_same_shape, if_absent=True, is_plain=True),
     ),
     (
-        lambda op: keeps_dtype(op) and (keeps_shape(op) or op in SAME_SIZE),
+        lambda op: op == "onnx.BitCast" or (keeps_dtype(op) and keeps_all(op)),
         Relation("{op} keeps the number of bytes", once=_same_bytes, if_absent=True),
+    ),
+    (
+        {"com.microsoft.DynamicQuantizeLSTM", "onnx.LSTM"},
+        Relation("{op} gives a state and a cell of one shape", once=_same_state),
     ),
 )

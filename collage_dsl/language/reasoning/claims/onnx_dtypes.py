@@ -12,6 +12,7 @@ from collage_dsl.language.reasoning.claims.relations import Relation
 from collage_dsl.language.reasoning.claims.required_calls import Called
 from collage_dsl.language.reasoning.values.domain import one_of
 from collage_dsl.language.reasoning.values.facts import Facts
+from collage_dsl.language.reasoning.values.numbers import widths_of
 from collage_dsl.rules.condition import Attr, Dtype, Has, Value
 
 DTYPES_BY_CODE: Mapping[Value, str] = {
@@ -33,6 +34,9 @@ _BY_CODE = {
 
 _WITH_TEXTS: Mapping[str, tuple[int, ...]] = {"onnx.Cast": (8,)}
 """The numbers of dtypes that tensors of models do not have, by the operators that may give them."""
+
+_REINTERPRETING = frozenset({"onnx.BitCast"})
+"""Operators that give the same bits as elements of another dtype."""
 
 _BY_CODE_OR_FIRST = frozenset(
     {f"onnx.{op}" for op in ("Bernoulli", "EyeLike", "RandomNormalLike", "RandomUniformLike")}
@@ -79,6 +83,9 @@ def onnx_dtype_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
     if attribute := _BY_CODE.get(ops[0]):
         said = f"{{op}} gives the dtype whose number in ONNX is `{attribute}`"
         yield Relation(said, again=partial(_gives_by_code, attribute), asks="dtypes")
+    if ops[0] in _REINTERPRETING:
+        said = "{op} gives a dtype whose elements are as wide as those that it takes"
+        yield Relation(said, again=_keeps_width, asks="dtypes")
     if ops[0] in _BY_CODE_OR_FIRST:
         said = "{op} gives the dtype of what it takes, unless `dtype` says another one"
         yield Relation(said, again=_gives_by_code_or_that_of_first, asks="dtypes")
@@ -202,6 +209,15 @@ def _narrow_code(facts: Facts, code: Attr, dtype: Dtype, others: Iterable[int] =
     if (known := facts.of(dtype).allowed) is not None:
         numbers = (number for number, each in DTYPES_BY_CODE.items() if each in known)
         facts.narrow(code, one_of((*numbers, *others)))
+
+
+def _keeps_width(called: Called, facts: Facts) -> None:
+    taken, given = Dtype(called.operands[0]), Dtype(called.result)
+    for one, other in ((taken, given), (given, taken)):
+        widths, dtypes = widths_of(facts.of(one)), facts.of(other).allowed
+        if widths and dtypes is not None:
+            as_wide = (each for each in dtypes if widths_of(one_of((each,))) <= widths)
+            facts.narrow(other, one_of(as_wide))
 
 
 def _gives_by_code_or_that_of_first(called: Called, facts: Facts) -> None:
