@@ -3,8 +3,9 @@ Infer the types of calls in graphs that are written as text, as far as rules nee
 
 The results are those of TVM, and what TVM refuses raises MismatchError. One exception: whether an
 operator supports a dtype is not checked. Also refused are a window larger than the data and a
-split into more parts than there are elements (TVM gives dimensions of 0 or less), and an output
-size with more numbers than axes. In the target shape of a reshape, 0 keeps the dimension, and a
+split into more parts than there are elements (TVM gives dimensions of 0 or less), an output size
+with more numbers than axes, and an `index_put` of fewer values than places (TVM reads what comes
+after them in memory). In the target shape of a reshape, 0 keeps the dimension, and a
 single -1 stands for the rest.
 A type that is not inferred has an unknown shape; the user can write it: `y: f32[1, 64] = …`.
 """

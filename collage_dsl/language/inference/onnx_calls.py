@@ -10,6 +10,7 @@ from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.inference.einsum import einsum, subscripts_of
 from collage_dsl.language.inference.lettered import Lettered, fitted
 from collage_dsl.language.inference.onnx_fused import FUSED
+from collage_dsl.language.inference.onnx_lists import padding_sizes, reversing, slicing, updating
 from collage_dsl.language.inference.onnx_pools import POOLS
 from collage_dsl.language.inference.onnx_scales import QUANTIZED, check_single
 from collage_dsl.language.inference.onnx_windows import (
@@ -278,28 +279,6 @@ def transposing(call: Call) -> Type:
     return result(call, tuple(shape[at] for at in order))
 
 
-def reversing(call: Call) -> Type:
-    """There is a length for each place along the batch."""
-    shape, lengths, batch = call.shape(0), call.shape(1), call.known_whole("batch_axis")
-    if shape and lengths and batch is not None:
-        along = shape[axis_in(batch, len(shape))]
-        call.agree(lengths[0], along, f"{lengths[0]} lengths do not fit a batch of {along}")
-    return result(call, shape)
-
-
-def padding_sizes(call: Call) -> Type:
-    """The sizes at the beginning and the end of each dimension, or of those that `axes` names."""
-    shape, sizes = call.shape(0), call.shape(1)
-    count = len(call.types)
-    if shape is not None and sizes is not None and len(sizes) == 1 and count in (2, 4):
-        axes = call.shape(3) if count == 4 else (len(shape),)
-        if axes is not None and len(axes) == 1:
-            needed = times(axes[0], 2)
-            message = f"{sizes[0]} sizes of padding do not fit, {needed} are needed"
-            call.agree(sizes[0], needed, message)
-    return unknown(call)
-
-
 def sum_of_products(call: Call) -> Type:
     equation = call.text("equation")
     count = len(subscripts_of(equation).operands)
@@ -371,8 +350,10 @@ ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
     "onnx.Pad": padding_sizes,
     "onnx.QLinearConv": quantized_convolving,
     "onnx.ReverseSequence": reversing,
+    "onnx.Slice": slicing,
     "onnx.SoftmaxCrossEntropyLoss": loss_of_classes,
     "onnx.SpaceToDepth": space_to_depth,
+    "onnx.TensorScatter": updating,
     "onnx.Transpose": transposing,
     "com.microsoft.ConvTransposeWithDynamicPads": transposed_with_pads,
     "com.microsoft.DynamicQuantizeLSTM": quantized_recurrent,

@@ -169,12 +169,29 @@ def picking_places(call: Call) -> Type:
 
 
 def filling_places(call: Call) -> Type:
-    """There is a tensor of indices for each dimension."""
+    """
+    There is a tensor of indices for each dimension. TVM reads the values one after the other, and
+    other programs broadcast them; in both, fewer do not fit.
+    """
     shape, indices = call.shape(), _indices(call)
     if shape is not None and indices is not None and len(indices) != len(shape):
         message = f"{len(indices)} tensors of indices do not fit {len(shape)} dimensions"
         raise MismatchError(message)
+    known = [each for each in indices or () if each is not None]
+    if () in known:
+        raise MismatchError("a tensor of indices has 1 dimension at least")
+    places, values = broadcast([*known]), call.shape(2)
+    if places is not None and values is not None and len(known) == len(indices or ()):
+        _check_values(values, places)
     return like_first(call)
+
+
+def _check_values(values: Shape, places: Shape) -> None:
+    given, needed = product(values), product(places)
+    if isinstance(given, int) and isinstance(needed, int) and given < needed:
+        pairs = zip(reversed(values), reversed(places), strict=False)
+        if len(values) > len(places) or any(dim != 1 and dim != whole for dim, whole in pairs):
+            raise MismatchError(f"{given} values do not fit {needed} places")
 
 
 def _indices(call: Call) -> list[Shape | None] | None:
