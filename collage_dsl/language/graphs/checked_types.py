@@ -49,9 +49,18 @@ def _check_call(
     except MismatchError as problem:
         findings.error("E0603", written.span, str(problem))
         return
-    if not _agree(node.type, inferred):
+    if not _agree(node.type, _used(node, inferred)):
         message = f"`{node.op}` gives {inferred} here"
         findings.error("E0603", said.span, message, "leave the type out: it is inferred")
+
+
+def _used(node: Node, inferred: Type) -> Type:
+    """What is inferred of a node; nothing if it is one of ONNX that gives only some results."""
+    match node.type, inferred:
+        case TupleType(said), TupleType(fields) if operators()[node.op].most_results is not None:
+            return inferred if len(said) >= len(fields) else node.type
+        case _:
+            return inferred
 
 
 def _agree(said: Type, inferred: Type) -> bool:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from collage_dsl.graph import Dim, TensorType, TupleType, Type
 from collage_dsl.graph.operators import operators
+from collage_dsl.language.inference.attention_nodes import ATTENDING
 from collage_dsl.language.inference.lettered import Lettered, fitted
 from collage_dsl.language.inference.shapes import (
     UNKNOWN_DIM,
@@ -18,7 +19,6 @@ from collage_dsl.language.inference.shapes import (
     dtype_of,
     is_no_multiple,
     result,
-    times,
     unknown,
 )
 
@@ -211,102 +211,6 @@ def _head_size(call: Call) -> int | None:
     return last // heads if heads else None
 
 
-def attention(call: Call) -> Type:
-    """Heads have a dimension of their own, or attributes say how many there are."""
-    query, key, value = (call.shape(at) for at in range(3))
-    ranks = {len(shape) for shape in (query, key, value) if shape is not None}
-    if not ranks <= {3, 4} or len(ranks) > 1:
-        raise MismatchError("the query, key and value have 3 dimensions each, or 4")
-    if 3 in ranks and call.lacks("q_num_heads"):
-        raise MismatchError("a query of 3 dimensions needs `q_num_heads`")
-    heads: Dim | None = call.known_whole("q_num_heads")
-    groups: Dim | None = call.known_whole("kv_num_heads")
-    if 4 in ranks:
-        heads, groups = query[1] if query else None, key[1] if key else None
-        _agree(call, "head sizes", query, key, 3)
-        _agree(call, "heads", key, value, 1)
-    elif query is not None and heads and is_no_multiple(query[2], heads):
-        raise MismatchError(f"a query of {query[2]} does not make {heads} heads")
-    if heads and groups and is_no_multiple(heads, groups):
-        raise MismatchError(f"{heads} heads are no multiple of {groups}")
-    _agree(call, "batches", query, key, 0)
-    _agree(call, "batches", key, value, 0)
-    _agree(call, "lengths", key, value, -2)
-    if len(call.types) == 4 and key is not None:  # no keys come before
-        _check_mask(call.shape(3), key[-2])
-    return unknown(call)
-
-
-def _check_mask(mask: Shape | None, length: Dim) -> None:
-    """
-    Keys beyond the end of a mask are hidden. What has 4 dimensions may be past keys, and what has
-    1 may be lengths.
-    """
-    last = mask[-1] if mask and 1 < len(mask) < 4 else None
-    if isinstance(last, int) and isinstance(length, int) and last > length:
-        raise MismatchError(f"a mask for {last} keys does not fit {length} keys")
-
-
-def _agree(call: Call, name: str, one: Shape | None, other: Shape | None, at: int) -> None:
-    if one is not None and other is not None:
-        call.agree(one[at], other[at], f"the {name} {one[at]} and {other[at]} differ")
-
-
-def multi_head_attention(call: Call) -> Type:
-    """
-    The query is `[batch, length, width]`, or holds the keys and values too, in 5 dimensions. Keys
-    beside a query of 3 dimensions come next, and hold the values too if they have 5 dimensions.
-    """
-    query, heads = call.shape(0), call.known_whole("num_heads")
-    if query is None or len(query) == 5:
-        return unknown(call)
-    if len(query) != 3:
-        raise MismatchError(f"`query` has 3 dimensions or 5, not {len(query)}")
-    if heads and is_no_multiple(query[2], heads):
-        raise MismatchError(f"a query of {query[2]} does not make {heads} heads")
-    key, value = call.shape(1), call.shape(2)
-    _agree(call, "batches", query, key, 0)
-    if key is not None and len(key) == 3:
-        _agree(call, "widths", query, key, 2)
-        if value is not None and len(value) == 3:
-            _agree(call, "batches", key, value, 0)
-            _agree(call, "lengths", key, value, 1)
-    return unknown(call)
-
-
-def stepping_attention(call: Call) -> Type:
-    """The query is one step."""
-    query = call.shape()
-    if query is not None and len(query) == 3:
-        call.agree(query[1], 1, f"a query is one step, not {query[1]}")
-    return unknown(call)
-
-
-def grouped_attention(call: Call) -> Type:
-    """
-    Keys of 3 dimensions come next, with heads of the size of those of the query. Without keys, the
-    query has the keys and the values too.
-    """
-    heads, groups = call.known_whole("num_heads"), call.known_whole("kv_num_heads")
-    if heads and groups and is_no_multiple(heads, groups):
-        raise MismatchError(f"{heads} heads are no multiple of {groups}")
-    query, key = call.shape(0), call.shape(1)
-    if query is None or key is None or len(query) != 3 or len(key) != 3:
-        return unknown(call)
-    if heads and is_no_multiple(query[2], heads):
-        raise MismatchError(f"a query of {query[2]} does not make {heads} heads")
-    if heads and groups:
-        message = f"{heads} heads of a query of {query[2]} are not as large as "
-        message += f"{groups} heads of keys of {key[2]}"
-        call.agree(times(query[2], groups), times(key[2], heads), message)
-    _agree(call, "batches", query, key, 0)
-    for past in (call.shape(at) for at in (3, 4)):  # the values come before the cache
-        if past is not None and len(past) == 4 and groups:
-            message = f"a cache with {past[1]} heads does not fit {groups} heads of keys"
-            call.agree(past[1], groups, message)
-    return unknown(call)
-
-
 def choosing_experts(call: Call) -> Type:
     """The first weights of an expert have the features as rows or as columns."""
     type_, shape, scores, weights = lettered(call), call.shape(), call.shape(1), call.shape(2)
@@ -327,13 +231,10 @@ FUSED: Mapping[str, Callable[[Call], Type]] = {
     ),
     "com.microsoft.BiasSplitGelu": halving,
     "com.microsoft.MoE": choosing_experts,
-    "onnx.Attention": attention,
     "onnx.BatchNormalization": batch_normalizing,
     "onnx.GroupNormalization": group_normalizing,
-    "com.microsoft.DecoderMaskedMultiHeadAttention": stepping_attention,
     "com.microsoft.GroupNorm": group_normalizing_images,
     "com.microsoft.SkipGroupNorm": skipping_images,
-    "com.microsoft.GroupQueryAttention": grouped_attention,
-    "com.microsoft.MultiHeadAttention": multi_head_attention,
+    **ATTENDING,
     **{f"{domain}.RotaryEmbedding": rotating for domain in ("onnx", "com.microsoft")},
 }

@@ -10,7 +10,6 @@ from math import prod
 
 from collage_dsl.graph import Attribute, Dim, TensorType, TupleType, Type
 from collage_dsl.graph.operators import operators
-from collage_dsl.graph.types import tensors
 from collage_dsl.language.inference.onnx_package import Shapes, Version, is_installed, versions
 from collage_dsl.language.inference.shapes import (
     UNKNOWN_DIM,
@@ -93,12 +92,6 @@ def _is_exact(value: object) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_exact, value))
     return not isinstance(value, int) or -_BEYOND <= value < _BEYOND
-
-
-def joined(type_: Type) -> Type:
-    """What holds for each of the fields of a tuple."""
-    shapes = [tensor.shape for tensor in tensors(type_)]
-    return TensorType("unknown", reduce(shared_shape, shapes) if shapes else None)
 
 
 def _value(call: Call, attribute: str) -> Iterator[Attribute | _Unknown]:

@@ -1,6 +1,7 @@
 """What the inference of graphs says of a call, as far as its operands are known."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
@@ -14,7 +15,7 @@ from collage_dsl.language.inference.shapes import (
     UnknownAttributeError,
     more_exact_shape,
 )
-from collage_dsl.language.inference.standard_calls import is_standard, joined, standard_type
+from collage_dsl.language.inference.standard_calls import is_standard, standard_type
 from collage_dsl.language.reasoning.claims.inferred_dims import Dims
 from collage_dsl.language.reasoning.claims.list_relations import lists_of
 from collage_dsl.language.reasoning.claims.list_values import asked_list, is_none
@@ -41,6 +42,9 @@ _NOT_OF_SHAPES = frozenset({"dtype", "out_dtype", "out_int32", "ret_type"})
 
 _COUNTS = frozenset({"depth", "groups", "num_groups"})
 """Attributes without which a shape can be inferred, although not all that they refuse is."""
+
+_FIRST_DIMS = frozenset({"batch_dims"})
+"""Attributes that say how many of the first dimensions are batches."""
 
 _MOST_WAYS = 40
 """A call is inferred for at most this many combinations of values of its attributes."""
@@ -162,6 +166,8 @@ class _Part:
         if values.allowed is None and name in operators()[self.op].axes:
             axes = self.axes(name, values)
             return [*axes, None] if axes and may_be_none else axes
+        if name in _FIRST_DIMS and isinstance(first := self.types[0], TensorType):
+            return [count for count in range(len(first.shape or ())) if count in values]
         if may_be_none:
             return []
         texts = operators()[self.op].values.get(name, ()) if self.op in without_code() else ()
@@ -229,28 +235,31 @@ def _agreed_in_all(found: Sequence[_Inferred]) -> Iterator[tuple[Dim, Dim]]:
 def _shapes(called: Called, found: Sequence[_Inferred]) -> Mapping[str, list[Sequence[Dim]]]:
     """The shapes that each result may have; without those of which nothing is known."""
     shapes: dict[str, list[Sequence[Dim]]] = {}
+    ways = Counter[str]()
     for each in found:
-        for name, type_ in _results(called, each.type):
-            if isinstance(type_, TensorType) and type_.shape is not None:
-                shapes.setdefault(name, []).append(type_.shape)
-    return {name: known for name, known in shapes.items() if len(known) == len(found)}
+        for name, types in _results(called, each.type):
+            known = [t.shape for t in types if isinstance(t, TensorType) and t.shape is not None]
+            if len(known) == len(types):
+                ways[name] += 1
+                shapes.setdefault(name, []).extend(known)
+    return {name: known for name, known in shapes.items() if ways[name] == len(found)}
 
 
-def _results(called: Called, type_: Type | None) -> Iterator[tuple[str, Type]]:
+def _results(called: Called, type_: Type | None) -> Iterator[tuple[str, tuple[Type, ...]]]:
     """
-    The results that the pattern names, with their types. One of a node of ONNX has what all those
-    have that it may be.
+    The results that the pattern names, with the types that each may have: of a node of ONNX, those
+    of all results that it may be.
     """
     match type_:
         case TupleType(fields) if operators()[called.call.ops[0]].most_results is not None:
             for name, places in results_of_onnx(called):
                 if places.stop <= len(fields):
-                    yield name, joined(TupleType(fields[places.start : places.stop]))
+                    yield name, fields[places.start : places.stop]
         case TupleType(fields):
             named = called.names.fields.get(called.result, {})
-            yield from ((named[at], each) for at, each in enumerate(fields) if at in named)
+            yield from ((named[at], (each,)) for at, each in enumerate(fields) if at in named)
         case TensorType():
-            yield called.result, type_
+            yield called.result, (type_,)
 
 
 def _is_missing(takes: str | None, type_: Type) -> bool:
@@ -279,9 +288,10 @@ def _has_one_of(facts: Facts, name: str, shapes: Sequence[Sequence[Dim]], dims: 
     shapes = [shape for shape in shapes if may_have(facts, name, shape)]
     ranks = {len(shape) for shape in shapes}
     facts.narrow(Rank(name), one_of(ranks))
-    if len(ranks) > 1:
-        return
-    for axis, each in enumerate(zip(*shapes, strict=True)):
+    shared = min(ranks, default=0)
+    asked = facts.asked_axes((name,)) if len(ranks) > 1 else ()
+    for axis in (*range(shared), *(at for at in asked if -shared <= at < 0)):
+        each = [shape[axis] for shape in shapes]
         if not facts.possible:
             return
         numbers = [dim for dim in each if isinstance(dim, int)]

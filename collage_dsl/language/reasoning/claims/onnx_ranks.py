@@ -29,17 +29,37 @@ RANKS_OF_ONNX: Mapping[str, int] = {
     "onnx.Range": 1,
     "onnx.RoiAlign": 4,
     "onnx.STFT": 4,
+    **{f"com.microsoft.{op}": 2 for op in ("PackedAttention", "PackedMultiHeadAttention")},
+    **{
+        f"com.microsoft.{op}": 3
+        for op in ("LongformerAttention", "QOrderedAttention", "QOrderedLongformerAttention")
+    },
     "onnx.SequenceLength": 0,
     "onnx.Shape": 1,
     "onnx.Size": 0,
 }
 """Operators whose result always has the same rank."""
 
+_WITH_WEIGHTS = tuple(
+    f"com.microsoft.{op}"
+    for op in ("Attention", "DecoderMaskedSelfAttention", "LongformerAttention", "QAttention")
+)
+"""Attention with the weights that make queries, keys and values."""
+
+_WITH_CACHES = tuple(
+    f"com.microsoft.{op}"
+    for op in ("DecoderMaskedMultiHeadAttention", "GroupQueryAttention", "MultiHeadAttention")
+)
+"""Attention that gives the keys and the values of each head, and the scores."""
+
 _RECURRENT = ("onnx.GRU", "onnx.LSTM", "onnx.RNN", "com.microsoft.DynamicQuantizeLSTM")
 
 TAKES_IN_ONNX: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     **dict.fromkeys(("onnx.MatMul", "onnx.MatMulInteger"), ((1, inf),) * 2),
     **dict.fromkeys(_RECURRENT, ((3, 3),) * 3),
+    **dict.fromkeys(_WITH_WEIGHTS, ((3, 3), (2, 2))),
+    **{f"com.microsoft.{op}": ((3, 3),) for op in ("GroupQueryAttention", "SparseAttention")},
+    "onnx.Attention": ((3, 4),) * 3,
     "com.microsoft.BiasSplitGelu": ((3, 3), (1, 1)),
     "onnx.Col2Im": ((3, 3), (1, 1), (1, 1)),
     **dict.fromkeys(("onnx.DepthToSpace", "onnx.SpaceToDepth"), ((4, 4),)),
@@ -52,6 +72,14 @@ TAKES_IN_ONNX: Mapping[str, tuple[tuple[Number, Number], ...]] = {
 
 RANKS_OF_RESULTS: Mapping[str, tuple[int | None, ...]] = {
     **dict.fromkeys(_RECURRENT, (4, 3)),
+    **dict.fromkeys(_WITH_CACHES, (3, 4, 4, 4)),
+    **{
+        f"com.microsoft.{op}": (3, 5)
+        for op in ("Attention", "DecoderMaskedSelfAttention", "QAttention")
+    },
+    **{f"com.microsoft.{op}": (3, 4, 4) for op in ("DecoderAttention", "SparseAttention")},
+    "com.microsoft.PagedAttention": (2, 4, 4),
+    "onnx.Attention": (None, 4, 4, 4),
     "onnx.DynamicQuantizeLinear": (None, 0, 0),
     **dict.fromkeys(("onnx.LSTM", "com.microsoft.DynamicQuantizeLSTM"), (4, 3, 3)),
     "onnx.Unique": (None, 1, 1, 1),

@@ -25,8 +25,13 @@ def _of_one_shape(*places: int) -> Callable[[Called, Facts], None]:
     return of_one_shape
 
 
-def _same_rank(called: Called, facts: Facts) -> None:
-    facts.equal(Rank(called.operands[0]), Rank(called.operands[1]))
+def _same_rank(*places: int) -> Callable[[Called, Facts], None]:
+    def same_rank(called: Called, facts: Facts) -> None:
+        first, *others = (called.operands[place] for place in places)
+        for other in others:
+            facts.equal(Rank(first), Rank(other))
+
+    return same_rank
 
 
 def _indexed(most: Number, called: Called, facts: Facts) -> None:
@@ -143,7 +148,11 @@ operand_relations = table(
     ),
     (
         {"gather_elements", "scatter_elements"},
-        Relation("{op} takes indices of the rank of the data", once=_same_rank),
+        Relation("{op} takes indices of the rank of the data", once=_same_rank(0, 1)),
+    ),
+    (
+        {"onnx.Attention"},
+        Relation("{op} takes a query, keys and values of one rank", once=_same_rank(0, 1, 2)),
     ),
     (
         {"index_tensor"},
