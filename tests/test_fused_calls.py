@@ -19,6 +19,10 @@ Shape = tuple[int, ...]
 Array = NDArray[np.generic]
 
 
+NEWEST = {"onnx.Attention": 23, "onnx.TensorScatter": 24}
+"""The operators that the operator set 17 lacks, with the first one that has them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A call; the shapes of its operands in order, of which None is left out."""
@@ -65,7 +69,8 @@ class Case:
         domain = domain.removeprefix("onnx")
         node = helper.make_node(name, names, results, domain=domain, **dict(self.attrs))
         graph = helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name="y")])
-        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+        newest = NEWEST.get(self.op, 17)
+        opsets = [helper.make_opsetid("", newest), helper.make_opsetid("com.microsoft", 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
@@ -92,6 +97,7 @@ def microsoft(name: str, *shapes: Shape | None, dtypes: str = "", **attrs: Attri
     return Case(f"com.microsoft.{name}", shapes, tuple(attrs.items()), dtypes)
 
 
+HEADS: dict[str, Attribute] = {"q_num_heads": 2, "kv_num_heads": 2}
 STORED: dict[str, Attribute] = {"K": 64, "N": 8, "block_size": 64, "quant_type": 0}
 BLOCKS: dict[str, Attribute] = {"K": 64, "N": 8, "bits": 4, "block_size": 32}
 
@@ -122,6 +128,11 @@ TAKEN = [
     microsoft("MultiHeadAttention", (2, 3, 8), (2, 5, 8), (2, 5, 12), num_heads=2),
     microsoft("MultiHeadAttention", (2, 3, 8), (2, 2, 5, 4), (2, 2, 5, 4), num_heads=2),
     microsoft("Attention", (2, 3, 8), (8, 24), (24,), num_heads=2),
+    standard("Attention", (2, 3, 8), (2, 5, 8), (2, 5, 4), **HEADS),
+    standard("Attention", (2, 4, 3, 8), (2, 2, 5, 8), (2, 2, 5, 6)),
+    standard("TensorScatter", (2, 3, 4, 5), (2, 3, 2, 5), (2,), dtypes="ffl", axis=-2),
+    standard("Slice", (3, 5), (2,), (2,), dtypes="fll"),
+    standard("Slice", (3, 5), (1,), (1,), (1,), dtypes="flll"),
     microsoft("DynamicQuantizeMatMul", (2, 3, 4), (4, 5), (1,), dtypes="fb"),
     microsoft("MatMulIntegerToFloat", (2, 3, 4), (4, 5), (1,), (1,), dtypes="Bb"),
     microsoft("Inverse", (2, 1, 1)),
@@ -233,6 +244,23 @@ REFUSED = [
     microsoft("MultiHeadAttention", (2, 3, 8), (2, 5, 8), (2, 4, 8), num_heads=2),
     microsoft("MultiHeadAttention", (2, 3, 8), (1, 5, 8), (1, 5, 8), num_heads=2),
     microsoft("MultiHeadAttention", (2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 4), num_heads=2),
+    microsoft("MultiHeadAttention", (2, 3, 8), num_heads=2),
+    microsoft("MultiHeadAttention", (2, 3, 8), (2, 5, 8), num_heads=2),
+    microsoft("MultiHeadAttention", (2, 3, 8), (2, 2, 5, 4), (2, 5, 8), num_heads=2),
+    microsoft("MultiHeadAttention", (2, 3, 8), (2, 5, 8), (2, 2, 5, 4), num_heads=2),
+    microsoft("MultiHeadAttention", (2, 3, 8), (2, 2, 5, 3), (2, 2, 5, 3), num_heads=2),
+    microsoft("MultiHeadAttention", (2, 3, 8), (2, 2, 5, 4), (2, 2, 5, 2), num_heads=2),
+    microsoft("MultiHeadAttention", (2, 3, 8), (2, 4, 5, 2), (2, 4, 5, 2), num_heads=2),
+    microsoft("MultiHeadAttention", (2, 3, 8), (2, 5, 8), (2, 5, 7), num_heads=2),
+    microsoft("MultiHeadAttention", (2, 3, 2, 2, 4), num_heads=2),
+    standard("Attention", (2, 3, 8), (2, 5, 8), (2, 5, 7), **HEADS),
+    standard("Attention", (2, 3, 8), (2, 5, 6), (2, 5, 8), **HEADS),
+    standard("Attention", (2, 3, 8), (2, 2, 5, 4), (2, 2, 5, 4), **HEADS),
+    standard("TensorScatter", (2, 3, 4, 5), (2, 3, 6, 5), (2,), dtypes="ffl", axis=-2),
+    standard("TensorScatter", (2, 3, 4, 5), (2, 3, 2, 6), (2,), dtypes="ffl", axis=-2),
+    standard("Slice", (3, 5), (1,), (2,), dtypes="fll"),
+    standard("Slice", (3, 5), (3,), (3,), dtypes="fll"),
+    standard("Slice", (3, 5), (1,), (1,), (2,), dtypes="flll"),
     microsoft("Attention", (2, 3, 8), (7, 24), (24,), num_heads=2),
     microsoft("DynamicQuantizeMatMul", (2, 3, 4), (3, 5), (1,), dtypes="fb"),
     microsoft("MatMulIntegerToFloat", (2, 3, 4), (3, 5), (1,), (1,), dtypes="Bb"),
