@@ -130,6 +130,10 @@ TAKEN = [
     microsoft("Attention", (2, 3, 8), (8, 24), (24,), num_heads=2),
     standard("Attention", (2, 3, 8), (2, 5, 8), (2, 5, 4), **HEADS),
     standard("Attention", (2, 4, 3, 8), (2, 2, 5, 8), (2, 2, 5, 6)),
+    standard("Attention", (2, 4, 3, 8), (2, 2, 5, 8), (2, 2, 5, 6), q_num_heads=4),
+    microsoft("Attention", (2, 3, 8), (8, 24), (24,), num_heads=2, qkv_hidden_sizes=(6, 6, 12)),
+    standard("Resize", (1, 5), None, (2,)),
+    standard("Resize", (1, 5), None, None, (2,), dtypes="fffl"),
     standard("TensorScatter", (2, 3, 4, 5), (2, 3, 2, 5), (2,), dtypes="ffl", axis=-2),
     standard("Slice", (3, 5), (2,), (2,), dtypes="fll"),
     standard("Slice", (3, 5), (1,), (1,), (1,), dtypes="flll"),
@@ -258,6 +262,14 @@ REFUSED = [
     standard("Attention", (2, 3, 8), (2, 2, 5, 4), (2, 2, 5, 4), **HEADS),
     standard("TensorScatter", (2, 3, 4, 5), (2, 3, 6, 5), (2,), dtypes="ffl", axis=-2),
     standard("TensorScatter", (2, 3, 4, 5), (2, 3, 2, 6), (2,), dtypes="ffl", axis=-2),
+    standard("Attention", (2, 4, 3, 8), (2, 2, 5, 8), (2, 2, 5, 6), q_num_heads=2),
+    standard("Attention", (2, 4, 3, 8), (2, 2, 5, 8), (2, 2, 5, 6), kv_num_heads=4),
+    *(
+        microsoft("Attention", (2, 3, 8), (8, 24), (24,), num_heads=2, qkv_hidden_sizes=sizes)
+        for sizes in ((8, 8, 12), (12, 12), (6, 8, 10), (7, 7, 10))
+    ),
+    standard("Resize", (1, 5), None, (3,)),
+    standard("Resize", (1, 5), None, None, (3,), dtypes="fffl"),
     standard("Slice", (3, 5), (1,), (2,), dtypes="fll"),
     standard("Slice", (3, 5), (3,), (3,), dtypes="fll"),
     standard("Slice", (3, 5), (1,), (1,), (2,), dtypes="flll"),

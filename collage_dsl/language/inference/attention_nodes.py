@@ -32,7 +32,7 @@ def attention(call: Call) -> Type:
     heads: Dim | None = call.known_whole("q_num_heads")
     groups: Dim | None = call.known_whole("kv_num_heads")
     if 4 in ranks:
-        heads, groups = query[1] if query else None, key[1] if key else None
+        heads, groups = _heads("Q", query, heads, call), _heads("K", key, groups, call)
         _agree(call, "head sizes", query, key, 3)
         _agree(call, "heads", key, value, 1)
     elif 3 in ranks:
@@ -51,6 +51,15 @@ def attention(call: Call) -> Type:
     if ranks:
         output = _unknown_but(ranks.pop(), *(query or ())[:1])
     return _attended(call, output, heads, groups)
+
+
+def _heads(name: str, shape: Shape | None, said: Dim | None, call: Call) -> Dim | None:
+    """How many heads an operand of 4 dimensions has: as many as an attribute says, if it does."""
+    if shape is None:
+        return said
+    if said is not None:
+        call.agree(shape[1], said, f"`{name}` has {shape[1]} heads, not {said}")
+    return shape[1]
 
 
 def _unknown_but(rank: int, *dims: Dim) -> Shape:

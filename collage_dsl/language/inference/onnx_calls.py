@@ -10,7 +10,13 @@ from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.inference.einsum import einsum, subscripts_of
 from collage_dsl.language.inference.lettered import Lettered, fitted
 from collage_dsl.language.inference.onnx_fused import FUSED
-from collage_dsl.language.inference.onnx_lists import padding_sizes, reversing, slicing, updating
+from collage_dsl.language.inference.onnx_lists import (
+    padding_sizes,
+    resizing,
+    reversing,
+    slicing,
+    updating,
+)
 from collage_dsl.language.inference.onnx_pools import POOLS
 from collage_dsl.language.inference.onnx_scales import QUANTIZED, check_single
 from collage_dsl.language.inference.onnx_windows import (
@@ -349,6 +355,7 @@ ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
     "onnx.NonMaxSuppression": choosing_boxes,
     "onnx.Pad": padding_sizes,
     "onnx.QLinearConv": quantized_convolving,
+    "onnx.Resize": resizing,
     "onnx.ReverseSequence": reversing,
     "onnx.Slice": slicing,
     "onnx.SoftmaxCrossEntropyLoss": loss_of_classes,

@@ -26,7 +26,7 @@ LETTERED: Mapping[str, Lettered] = {
     "onnx.InstanceNormalization": Lettered("nc* c c", "nc*"),
     "onnx.OneHot": Lettered("* . 2", "."),
     "onnx.RoiAlign": Lettered("nchw r4 r", "."),
-    "com.microsoft.Attention": Lettered("bsi iw ?w ?. ?2bnpd ?. ?.", ". ."),
+    "com.microsoft.Attention": Lettered("bsi iw ?w ?. ?2bnpd ?. ?.", "bsv 2bntd"),
     "com.microsoft.BiasAdd": Lettered("bsh h bsh", "bsh"),
     "com.microsoft.BiasGelu": Lettered("*h h", "*h"),
     "com.microsoft.BiasSoftmax": Lettered("* .", "*"),
@@ -39,7 +39,7 @@ LETTERED: Mapping[str, Lettered] = {
     "com.microsoft.Inverse": Lettered("*nn", "*nn"),
     "com.microsoft.MoE": Lettered("*h te eab ?ec efg ?eh ?eij ?ek", "*h"),
     "com.microsoft.PackedAttention": Lettered("ti iw w bs . ?.", "tv"),
-    "com.microsoft.QAttention": Lettered("bsi iw w . . ?. ?. ?. ?2bnpd", ". ."),
+    "com.microsoft.QAttention": Lettered("bsi iw w . . ?. ?. ?. ?2bnpd", "bsv 2bntd"),
     "com.microsoft.QEmbedLayerNormalization": Lettered(
         "bs ?bs vh ph ?th h h ?bs . . ?. . . . . ?. . .", "bsh b"
     ),
@@ -70,16 +70,29 @@ def attention_with_weights(call: Call) -> Type:
     columns = weights[1]
     if heads and is_no_multiple(columns, heads):
         raise MismatchError(f"{columns} columns do not make {heads} heads")
-    if not call.lacks("qkv_hidden_sizes") or not isinstance(columns, int):
+    sizes = _hidden_sizes(call, columns) if isinstance(columns, int) else ()
+    for size in sizes if heads else ():
+        if is_no_multiple(size, heads or 1):
+            raise MismatchError(f"a query of {size} does not make {heads} heads")
+    if given is None or not sizes or not isinstance(type_, TupleType):
         return type_
-    if columns % 3:
-        raise MismatchError(f"{columns} columns do not make a query, keys and values")
-    if heads and columns // 3 % heads:
-        raise MismatchError(f"a query of {columns // 3} does not make {heads} heads")
-    if given is None or not isinstance(type_, TupleType):
-        return type_
-    shape = (*given[:2], columns // 3)
+    shape = (*given[:2], sizes[2])
     return TupleType((TensorType(dtype_of(call), shape), *type_.fields[1:]))
+
+
+def _hidden_sizes(call: Call, columns: int) -> tuple[int, ...]:
+    """The columns of the queries, the keys and the values; none if they are not known."""
+    if call.lacks("qkv_hidden_sizes"):
+        if columns % 3:
+            raise MismatchError(f"{columns} columns do not make a query, keys and values")
+        return (columns // 3,) * 3
+    known = call.known("qkv_hidden_sizes")
+    sizes = tuple(n for n in known if isinstance(n, int)) if isinstance(known, tuple) else ()
+    if sizes and (len(sizes) != 3 or sizes[0] != sizes[1]):
+        raise MismatchError("`qkv_hidden_sizes` are 3 numbers, of which the first two are the same")
+    if sizes and sum(sizes) != columns:
+        raise MismatchError(f"`qkv_hidden_sizes` are {sum(sizes)} columns, not {columns}")
+    return sizes
 
 
 def batch_normalizing(call: Call) -> Type:

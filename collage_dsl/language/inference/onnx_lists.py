@@ -47,6 +47,16 @@ def slicing(call: Call) -> Type:
     return unknown(call)
 
 
+def resizing(call: Call) -> Type:
+    """The last operand is a list of factors or of sizes, for each dimension or for some."""
+    shape, last = call.shape(), call.shape(len(call.types) - 1)
+    if len(call.types) < 2 or shape is None or last is None or len(last) != 1:
+        return unknown(call)
+    if isinstance(last[0], int) and last[0] > len(shape):
+        raise MismatchError(f"a list of {last[0]} numbers does not fit {len(shape)} dimensions")
+    return unknown(call)
+
+
 def updating(call: Call) -> Type:
     """An update is at most as long as the cache, whose other dimensions it has."""
     cache, update, axis = call.shape(0), call.shape(1), call.known_whole("axis")
