@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice, product
 from typing import assert_never
 
@@ -69,10 +69,17 @@ def subsumes(larger: Pattern, smaller: Pattern) -> bool:
         found.shape == wanted.shape
         and found.demands <= wanted.demands
         and all(map(frozenset.issuperset, found.names, wanted.names))
-        for found in (form(one) for one in islice(_decided(larger), _MOST_FORMS))
+        for found in _forms(larger)
     )
 
 
+@lru_cache(256)  # each pattern of a target is compared with all others
+def _forms(pattern: Pattern) -> tuple[Form, ...]:
+    """The form of `pattern` for each choice of its optional calls."""
+    return tuple(map(form, islice(_decided(pattern), _MOST_FORMS)))
+
+
+@lru_cache(1024)
 def form(pattern: Pattern) -> Form:
     """The pattern in a form that does not depend on its names."""
     numbering = _Numbering(pattern)
