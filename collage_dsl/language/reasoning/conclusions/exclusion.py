@@ -192,32 +192,40 @@ def begin(facts: Facts, claims: Sequence[Claim]) -> None:
 
 def related(ways: list[Facts], claims: Sequence[Claim]) -> list[Facts]:
     """Add what operators say, in both orders, because a later call may affect an earlier one."""
-    again = [claim for claim in claims if claim.relation.again is not None]
+    again = [(claim, claim.subjects) for claim in claims if claim.relation.again is not None]
     for way in ways:
         if way.news:
             count(way)
             compare_bytes(way)
             said = _added(again, way, way.news, repeat(frozenset(), len(again)))
-            said = _added(again[::-1], way, frozenset(), reversed(said))
+            if any(said):
+                said = _added(again[::-1], way, frozenset(), reversed(said))
             way.news = set().union(*said)
     return [way for way in ways if way.possible]
 
 
 def _added(
-    claims: Sequence[Claim], way: Facts, news: AbstractSet[str], said: Iterable[AbstractSet[str]]
+    claims: Sequence[tuple[Claim, AbstractSet[str]]],
+    way: Facts,
+    news: AbstractSet[str],
+    said: Iterable[AbstractSet[str]],
 ) -> list[AbstractSet[str]]:
     """
     Add what operators say of what is new: `news`, what each claim has `said` before, from its turn
-    on, and what is added here. Gives the subjects of which each claim says more.
+    on, and what is added here. Gives the subjects of which each claim says more. Each claim is
+    given with its subjects.
     """
     added, new = list[AbstractSet[str]](), set(news)
-    for claim, before in zip(claims, said, strict=True):
+    for (claim, subjects), before in zip(claims, said, strict=True):
         new |= before
-        if not way.possible or new.isdisjoint(claim.subjects):
-            added.append(frozenset())
+        if not way.possible or new.isdisjoint(subjects):
+            added.append(_NOTHING)
             continue
         way.news = set()
         claim.again(way)
         new |= way.news
         added.append(way.news)
     return added
+
+
+_NOTHING: AbstractSet[str] = frozenset()
