@@ -19,7 +19,7 @@ from collage_dsl.language.reasoning.values.assuming import equate
 from collage_dsl.language.reasoning.values.domain import between, divided_by, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
 from collage_dsl.language.reasoning.values.knowing import count_elements, multiply
-from collage_dsl.language.reasoning.values.terms import Term
+from collage_dsl.language.reasoning.values.terms import Term, rank_of
 from collage_dsl.rules.condition import Bytes, Calculate, Constant, DimAt, Expression, Rank, Size
 
 MOST_AXES = 8
@@ -138,7 +138,7 @@ def _divide(facts: Facts, dim: Term, whole: int, by: int) -> None:
 
 def _axes_of(facts: Facts, name: str) -> int:
     """How many of the last axes a value has at least, as far as they are looked at."""
-    least, _ = facts.of(Rank(name)).bounds()
+    least, _ = facts.of(rank_of(name)).bounds()
     return min(int(least), MOST_AXES)
 
 
@@ -147,7 +147,7 @@ def _broadcast(called: Called, facts: Facts) -> None:
     From the last dimension on; if all have the same rank, also from the first one on. Beside
     scalars and parts, an operand keeps its shape.
     """
-    shaped = [name for name in called.operands if facts.of(Rank(name)).only() != 0]
+    shaped = [name for name in called.operands if facts.of(rank_of(name)).only() != 0]
     wholes = [name for name in shaped if not facts.is_part(name, shaped)]
     if len({facts.representative(name) for name in wholes}) <= 1:
         facts.same_shape((wholes or called.operands)[0], called.result)
@@ -156,14 +156,14 @@ def _broadcast(called: Called, facts: Facts) -> None:
         multiply(facts, called.result, name)
     _broadcast_at(called, facts, range(-_axes_of(facts, called.result), 0))
     names = [*called.operands, called.result]
-    if len({facts.first(Rank(name)) for name in called.operands}) == 1:
+    if len({facts.first(rank_of(name)) for name in called.operands}) == 1:
         facts.equal(Rank(called.result), Rank(called.operands[0]))
         _broadcast_at(called, facts, [axis for axis in facts.asked_axes(names) if axis >= 0])
 
 
 def _broadcast_at(called: Called, facts: Facts, axes: Iterable[int]) -> None:
     """Two dimensions that are broadcast are equal, or one of them is 1."""
-    ranks = [(name, facts.of(Rank(name)).bounds()) for name in called.operands]
+    ranks = [(name, facts.of(rank_of(name)).bounds()) for name in called.operands]
     for axis in axes:
         given = [DimAt(name, axis) for name, (least, _) in ranks if least >= -axis]
         absent = [name for name, (_, most) in ranks if most < -axis]

@@ -8,8 +8,8 @@ from collage_dsl.graph import Dim
 from collage_dsl.language.inference.shapes import UNKNOWN_DIM
 from collage_dsl.language.reasoning.values.assuming import equate
 from collage_dsl.language.reasoning.values.facts import Facts
-from collage_dsl.language.reasoning.values.terms import Term
-from collage_dsl.rules.condition import Arithmetic, Calculate, Constant, DimAt, Expression, Rank
+from collage_dsl.language.reasoning.values.terms import Term, rank_of
+from collage_dsl.rules.condition import Arithmetic, Calculate, Constant, DimAt, Expression
 
 _MOST_DIMS = 64
 """
@@ -29,7 +29,7 @@ class Dims:
 
     def of(self, name: str) -> tuple[Dim, ...] | None:
         """The shape of a value, or the items of a list; None if the rank is not known, or high."""
-        rank = self.facts.of(Rank(name)).only()
+        rank = self.facts.of(rank_of(name)).only()
         if not isinstance(rank, int) or rank > _MOST_DIMS:
             return None
         return tuple(self._dim(DimAt(name, axis)) for axis in range(rank))

@@ -1,7 +1,7 @@
 """Bound how often values inside a match are used: all their uses are inside it too."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from math import inf
 
 from collage_dsl.graph.operators import operators
@@ -75,6 +75,7 @@ def _are_different(one: Called, other: Called) -> bool:
     return not has_kinds and set(one.call.ops).isdisjoint(other.call.ops)
 
 
+@lru_cache(1024)
 def _taken(name: str, least: int) -> Relation:
     said = "what {op} takes is used"
     if least > 1:

@@ -29,6 +29,7 @@ from collage_dsl.language.reasoning.values.domain import (
     one_of,
 )
 from collage_dsl.language.reasoning.values.facts import Facts
+from collage_dsl.language.reasoning.values.terms import rank_of
 from collage_dsl.rules.condition import Has, Rank
 
 REDUCTIONS = frozenset(
@@ -270,15 +271,15 @@ def _reduced_to_one(called: Called, facts: Facts) -> None:
 
 def _at_least_each(called: Called, facts: Facts) -> None:
     """Add that the rank of the result is at least that of each operand."""
-    result = facts.first(Rank(called.result))
+    result = facts.first(rank_of(called.result))
     for name in called.operands[:1] if called.call.optional else called.operands:
-        facts.differ(Difference(result, ">=", facts.first(Rank(name)), 0))
+        facts.differ(Difference(result, ">=", facts.first(rank_of(name)), 0))
 
 
 def _broadcast_rank(called: Called, facts: Facts) -> None:
     """Add that the rank of the result is the larger rank of the operands."""
-    result = Rank(called.result)
-    operands = [Rank(name) for name in called.operands]
+    result = rank_of(called.result)
+    operands = [rank_of(name) for name in called.operands]
     for operand in operands[:1] if called.call.optional else operands:
         least, _ = facts.of(operand).bounds()
         if least > 0:

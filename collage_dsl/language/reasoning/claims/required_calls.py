@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import count
 
 from collage_dsl.language.reasoning.operators.attribute_ranges import ranges
@@ -96,12 +96,17 @@ class Called:
                 return None
 
     def attribute(self, name: str) -> Attr:
-        return Attr(f"{self.number}.{name}")
+        return _attribute(self.number, name)
 
     def attributes(self) -> Mapping[str, Values]:
         """The values that its attributes may have in all of its operators."""
         known = {} if self.call.kinds else ranges(self.call.ops)
         return {self.attribute(name).name: values for name, values in known.items()}
+
+
+@lru_cache(4096)  # relations ask for them often
+def _attribute(number: int, name: str) -> Attr:
+    return Attr(f"{number}.{name}")
 
 
 @dataclass(slots=True)

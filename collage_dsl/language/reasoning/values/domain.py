@@ -187,6 +187,7 @@ def between(least: Number, most: Number, *, whole: bool = False) -> Values:
     return Values(least=least, most=most, whole=whole)
 
 
+@lru_cache(1024)
 def divided_by(modulus: int, rest: int) -> Values:
     """The whole numbers that leave `rest` when divided by `modulus`."""
     return Values(modulus=modulus, rest=rest, whole=True)

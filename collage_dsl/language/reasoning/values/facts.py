@@ -27,7 +27,13 @@ from collage_dsl.language.reasoning.values.domain import (
 )
 from collage_dsl.language.reasoning.values.numbers import elements
 from collage_dsl.language.reasoning.values.subjects import subject_of
-from collage_dsl.language.reasoning.values.terms import Term, comes_first, drops_remainder, terms
+from collage_dsl.language.reasoning.values.terms import (
+    Term,
+    comes_first,
+    drops_remainder,
+    rank_of,
+    terms,
+)
 from collage_dsl.rules.condition import (
     Attr,
     Bytes,
@@ -55,8 +61,11 @@ _OF_SHAPE = (Rank, DimAt, Size)
 ELEMENTS = (ValueOf, Min, Max)
 """Terms that are about the elements of a constant."""
 
-_DERIVED = (*ELEMENTS, Item)
+_DERIVED = frozenset({*ELEMENTS, Item})
 """Terms whose values depend on those of others."""
+
+_BEFORE = {Dtype: ANYTHING, Rank: NATURAL, Bytes: NATURAL, Uses: NATURAL, Has: TRUTH}
+"""The values of terms before any condition, where these are the same in all patterns."""
 
 
 @dataclass(slots=True)
@@ -116,8 +125,8 @@ class Facts:
         return self.of_first(self.first(term))
 
     def of_first(self, term: Term) -> Values:
-        values = self.values.get(term) or self.before(term)
-        if not isinstance(term, _DERIVED):
+        values = self.values.get(term) or _BEFORE.get(type(term)) or self.before(term)
+        if type(term) not in _DERIVED:
             return values
         if isinstance(term, ELEMENTS):
             return elements(values, self.of(Dtype(term.of)).allowed)
@@ -133,21 +142,17 @@ class Facts:
         return elements.meet(one_of(element_of(each, index) for each in lists))
 
     def before(self, term: Term) -> Values:
-        """The values that a term may have before any condition."""
+        """The values that a term may have before any condition, if it is not in _BEFORE."""
         match term:
             case DimAt(of) if of in self.lists:
                 return WHOLE
             case DimAt() | Size():
                 return self.dims
-            case Rank() | Bytes() | Uses():
-                return NATURAL
-            case Has():
-                return TRUTH
             case Attr(name):
                 return self.attributes.get(name, ANYTHING)
             case Each(Attr(name)) | Item(Attr(name)):
                 return self.attributes.get(f"{name}[*]", ANYTHING)
-            case Dtype() | Each() | Item() | ValueOf() | Min() | Max():
+            case _:
                 return ANYTHING
 
     def first(self, term: Term) -> Term:
@@ -216,7 +221,7 @@ class Facts:
         """
         Count the axis from the front if the rank is known: `dim(x, -1)` is `dim(x, 3)` at rank 4.
         """
-        ranks = self.values.get(self.first(Rank(term.of)))
+        ranks = self.values.get(self.first(rank_of(term.of)))
         rank = None if ranks is None else ranks.only()
         if isinstance(rank, int) and rank + term.axis >= 0:
             return DimAt(term.of, rank + term.axis)
@@ -234,7 +239,7 @@ class Facts:
         first = self.first(term)
         before = self.of_first(first)
         met = before.meet(values)
-        if met is before and not isinstance(first, _DERIVED):
+        if met is before and type(first) not in _DERIVED:
             return
         if met.is_empty:
             self.clash = self.clash or (first, before, values)
@@ -295,8 +300,8 @@ class Facts:
             case (Attr() as attribute) | Each(Attr() as attribute):
                 one = self.first(attribute)
                 for term, others in self.also_of.items():
-                    if isinstance(term, Item) and self.first(_list_of(term)) == one:
-                        found |= others
+                    if isinstance(term, Item) and isinstance(own := term.attribute, Attr):
+                        found |= others if self.first(own) == one else frozenset()
             case Dtype():
                 for term, others in self.also_of.items():
                     if isinstance(term, ELEMENTS) and self.first(Dtype(term.of)) == first:
@@ -356,11 +361,6 @@ class Facts:
 def with_axis(axis: int) -> Values:
     """The ranks of values that have an axis."""
     return between(axis + 1 if axis >= 0 else -axis, inf)
-
-
-def _list_of(item: Item) -> Attr:
-    assert isinstance(item.attribute, Attr), "attributes have the number of their call"
-    return item.attribute
 
 
 def values_of(way: Facts, expression: Node) -> Values:

@@ -19,7 +19,7 @@ from collage_dsl.language.reasoning.values.domain import (
 from collage_dsl.language.reasoning.values.facts import ELEMENTS, Facts, with_axis
 from collage_dsl.language.reasoning.values.numbers import widths_of
 from collage_dsl.language.reasoning.values.subjects import typed
-from collage_dsl.language.reasoning.values.terms import terms
+from collage_dsl.language.reasoning.values.terms import has_of, rank_of, terms
 from collage_dsl.rules.condition import (
     Attr,
     Bytes,
@@ -31,7 +31,6 @@ from collage_dsl.rules.condition import (
     Item,
     Max,
     Min,
-    Rank,
     Size,
     Uses,
     ValueOf,
@@ -51,17 +50,17 @@ def know(facts: Facts, expression: Expression) -> None:
             continue
         if isinstance(term, Attr | Each | Item):
             name = term.name if isinstance(term, Attr) else term.attribute.name
-            facts.narrow(Has(name), TRUE)
+            facts.narrow(has_of(name), TRUE)
             if isinstance(term, Each | Item) and isinstance(term.attribute, Attr):
                 match_lists(facts, term.attribute)
             continue
-        facts.narrow(Has(term.of), TRUE)
-        if (has_type := Has(typed(term.of))) in facts.values and not isinstance(term, Uses):
+        facts.narrow(has_of(term.of), TRUE)
+        if (has_type := has_of(typed(term.of))) in facts.values and not isinstance(term, Uses):
             facts.narrow(has_type, TRUE)
         if isinstance(term, DimAt):
-            facts.narrow(Rank(term.of), with_axis(term.axis))
+            facts.narrow(rank_of(term.of), with_axis(term.axis))
         if isinstance(term, DimAt | Size | Bytes):
-            facts.known.add(Rank(term.of))
+            facts.known.add(rank_of(term.of))
         if isinstance(term, ELEMENTS):
             order_elements(facts, term)
         if isinstance(term, Size):
@@ -101,18 +100,19 @@ def count_elements(facts: Facts, name: str) -> None:
     known, it is a multiple of those that are counted from the same end. A value of rank 0 has one
     element.
     """
-    if facts.of(Rank(name)).bounds()[1] == 1 and 1 not in facts.of(Size(name)):
-        facts.narrow(Rank(name), one_of((1,)))
-    rank = facts.of(Rank(name)).only()
-    if isinstance(rank, int) and rank <= MOST_FACTORS:
-        _multiply(facts, name, [DimAt(name, axis) for axis in range(rank)])
+    size, rank = Size(name), rank_of(name)
+    if facts.of(rank).bounds()[1] == 1 and 1 not in facts.of(size):
+        facts.narrow(rank, one_of((1,)))
+    number = facts.of(rank).only()
+    if isinstance(number, int) and number <= MOST_FACTORS:
+        _multiply(facts, size, [DimAt(name, axis) for axis in range(number)])
         return
     axes = facts.asked_axes((name,))
     for of_end in ([at for at in axes if at >= 0], [at for at in axes if at < 0]):
         steps = [_step(facts.of(DimAt(name, axis))) for axis in of_end]
         if facts.possible:
-            facts.narrow(Size(name), divided_by(prod(steps), 0) if all(steps) else one_of((0,)))
-    least, most = facts.of(Size(name)).bounds()
+            facts.narrow(size, divided_by(prod(steps), 0) if all(steps) else one_of((0,)))
+    least, most = facts.of(size).bounds()
     for axis in axes if least >= 1 else ():
         facts.narrow(DimAt(name, axis), between(1, most))
         if Size(name) in facts.known and facts.possible:
@@ -120,17 +120,17 @@ def count_elements(facts: Facts, name: str) -> None:
             facts.differ(Difference(size, ">=", dim, 0))
 
 
-def _multiply(facts: Facts, name: str, dims: Sequence[DimAt]) -> None:
+def _multiply(facts: Facts, size: Size, dims: Sequence[DimAt]) -> None:
     """Narrow the number of elements by all dimensions, and each of them by it and the others."""
     bounds = [facts.of(dim).whole_bounds() for dim in dims]
-    facts.narrow(Size(name), reduce(partial(calculated, "*"), map(facts.of, dims), one_of((1,))))
+    facts.narrow(size, reduce(partial(calculated, "*"), map(facts.of, dims), one_of((1,))))
     if len(dims) > 1 and len(set(map(facts.first, dims))) == 1:
-        facts.narrow(dims[0], roots(facts.of(Size(name)), len(dims)))
+        facts.narrow(dims[0], roots(facts.of(size), len(dims)))
     for at, dim in enumerate(dims):
         if facts.possible and facts.of(dim).only() is None:
             others = bounds[:at] + bounds[at + 1 :]
             ends = map(_product, zip(*others, strict=True)) if others else (1, 1)
-            facts.narrow(dim, factors(facts.of(Size(name)), *ends))
+            facts.narrow(dim, factors(facts.of(size), *ends))
 
 
 def multiply(facts: Facts, whole: str, part: str) -> None:
@@ -138,7 +138,7 @@ def multiply(facts: Facts, whole: str, part: str) -> None:
     size = Size(part)
     is_known = size in facts.known
     is_asked = is_known or facts.first(size) in facts.values
-    if facts.possible and (is_asked or facts.of(Rank(part)).only() is not None):
+    if facts.possible and (is_asked or facts.of(rank_of(part)).only() is not None):
         count_elements(facts, part)
         known = facts.of(size)
         by = _step(known)

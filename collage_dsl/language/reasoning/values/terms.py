@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import assert_never
 
 from collage_dsl.rules.condition import (
@@ -43,6 +43,11 @@ Term = Attr | Dtype | Rank | DimAt | Size | Bytes | Uses | Has | Each | Item | V
 An expression with a known set of values. Attribute names begin with the number of the call. `Has`
 is also about attributes, by that name: whether the attribute has a value.
 """
+
+
+has_of = lru_cache(4096)(Has)
+rank_of = lru_cache(4096)(Rank)
+"""The terms that are asked about most, one object for each name: it is found without comparing."""
 
 
 def without_none(condition: Expression) -> Expression:
