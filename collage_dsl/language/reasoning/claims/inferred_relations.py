@@ -104,16 +104,16 @@ def _known_part(called: Called, facts: Facts, dims: Dims) -> "_Part | None":
     lists = {name for _, name in lists_of(called)}
     types = tuple(_type_of(called, name, dims, name in lists) for name in called.operands)
     numbers = tuple(called.written(at) for at in range(len(called.operands)))
-    values = tuple(
-        dims.of(name) if name in lists else number
-        for name, number in zip(called.operands, numbers, strict=True)
-    )
     op = called.call.ops[0]
     is_any_known = lists or any(map(_is_known, types)) or set(numbers) - {None}
     if not is_any_known and op not in without_code():
         return None
     if any(map(_is_missing, operators()[op].takes, types)):
         return None
+    values = tuple(
+        dims.of(name) if name in lists else number
+        for name, number in zip(called.operands, numbers, strict=True)
+    )
     return _Part(called, facts, types, values)
 
 
