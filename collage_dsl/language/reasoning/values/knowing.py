@@ -19,7 +19,7 @@ from collage_dsl.language.reasoning.values.domain import (
 from collage_dsl.language.reasoning.values.facts import ELEMENTS, Facts, with_axis
 from collage_dsl.language.reasoning.values.numbers import widths_of
 from collage_dsl.language.reasoning.values.subjects import typed
-from collage_dsl.language.reasoning.values.terms import has_of, rank_of, terms
+from collage_dsl.language.reasoning.values.terms import Term, has_of, rank_of, terms
 from collage_dsl.rules.condition import (
     Attr,
     Bytes,
@@ -44,17 +44,11 @@ def know(facts: Facts, expression: Expression) -> None:
     """Record that all terms of `expression` are known."""
     for term in terms(expression):
         if term not in facts.known:
-            facts.known.add(term)
-            facts.news |= facts.subjects(facts.first(term))
-        if isinstance(term, Has):
+            _add_known(facts, term)
+        if isinstance(term, Each | Item) and isinstance(term.attribute, Attr):
+            match_lists(facts, term.attribute)
+        if isinstance(term, Has | Attr | Each | Item):
             continue
-        if isinstance(term, Attr | Each | Item):
-            name = term.name if isinstance(term, Attr) else term.attribute.name
-            facts.narrow(has_of(name), TRUE)
-            if isinstance(term, Each | Item) and isinstance(term.attribute, Attr):
-                match_lists(facts, term.attribute)
-            continue
-        facts.narrow(has_of(term.of), TRUE)
         if (has_type := has_of(typed(term.of))) in facts.values and not isinstance(term, Uses):
             facts.narrow(has_type, TRUE)
         if isinstance(term, DimAt):
@@ -69,6 +63,19 @@ def know(facts: Facts, expression: Expression) -> None:
             facts.known |= {Size(term.of), Dtype(term.of)}
             count_elements(facts, term.of)
             count_bytes(facts, term.of)
+
+
+def _add_known(facts: Facts, term: Term) -> None:
+    """Record that `term` is known, and that what it is about is there."""
+    facts.known.add(term)
+    facts.news |= facts.subjects(facts.first(term))
+    match term:
+        case Has():
+            return
+        case (Attr() as attribute) | Each(attribute) | Item(attribute):
+            facts.narrow(has_of(attribute.name), TRUE)
+        case _:
+            facts.narrow(has_of(term.of), TRUE)
 
 
 def match_lists(facts: Facts, attribute: Attr) -> None:
