@@ -123,8 +123,8 @@ def count_elements(facts: Facts, name: str) -> None:
     for axis in axes if least >= 1 else ():
         facts.narrow(DimAt(name, axis), between(1, most))
         if Size(name) in facts.known and facts.possible:
-            size, dim = facts.first(Size(name)), facts.first(DimAt(name, axis))
-            facts.differ(Difference(size, ">=", dim, 0))
+            whole, part = facts.first(Size(name)), facts.first(DimAt(name, axis))
+            facts.differ(Difference(whole, ">=", part, 0))
 
 
 def _multiply(facts: Facts, size: Size, dims: Sequence[DimAt]) -> None:
