@@ -133,24 +133,32 @@ def exponential(x: Expr) -> Expr:
     `n` is taken from the bits of a float that was rounded, and is added to the exponent.
     """
 
-    def scaled(x: Expr, rounded: Expr) -> Expr:
-        def series(n: Expr) -> Expr:
-            r = (x - n * _f(LN2_HIGH)) - n * _f(LN2_LOW)
-            return _named(r, lambda r: _polynomial(r, EXP))
-
-        exponent = tirx.reinterpret("int32", rounded) << 23
-        bits = tirx.reinterpret("int32", _named(rounded - _f(ROUNDING), series))
-        return tirx.reinterpret("float32", bits + exponent)
-
-    def bounded(x: Expr) -> Expr:
-        return _named(x * _f(LOG2_E) + _f(ROUNDING), lambda rounded: scaled(x, rounded))
-
     def whole(x: Expr) -> Expr:
-        inside = _named(_clamped(x, EXP_LOW, EXP_HIGH), bounded)
+        inside = _named(_clamped(x, EXP_LOW, EXP_HIGH), _bounded_exponential)
         above = tirx.Select(x > _f(EXP_HIGH), tirx.FloatImm("float32", math.inf), inside)
         return tirx.Select(x < _f(EXP_LOW), _f(0.0), above)
 
     return _named(x, whole)
+
+
+def exponential_of_difference(x: Expr) -> Expr:
+    """The same where `x` is never above 0, as the difference of a number to a maximum."""
+    return _named(x, lambda x: tirx.Select(x < _f(EXP_LOW), _f(0.0), _bounded_exponential(x)))
+
+
+def _bounded_exponential(x: Expr) -> Expr:
+    """The exponential of a named `x`, where it is a normal number; elsewhere anything."""
+
+    def scaled(rounded: Expr) -> Expr:
+        exponent = tirx.reinterpret("int32", rounded) << 23
+        bits = tirx.reinterpret("int32", _named(rounded - _f(ROUNDING), series))
+        return tirx.reinterpret("float32", bits + exponent)
+
+    def series(n: Expr) -> Expr:
+        r = (x - n * _f(LN2_HIGH)) - n * _f(LN2_LOW)
+        return _named(r, lambda r: _polynomial(r, EXP))
+
+    return _named(x * _f(LOG2_E) + _f(ROUNDING), scaled)
 
 
 def sigmoid(x: Expr) -> Expr:

@@ -7,27 +7,28 @@ still in the first-level cache when the next stage reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import TensorLoad
+from tvm.ir import Call, TensorLoad
 
 from collage_dsl.backends.schedule.context import Context, spread
 from collage_dsl.backends.schedule.expressions import (
     Buffer,
     Expr,
     called,
+    equal,
     has_bfloat16,
     integer,
     loads,
     replace_loads,
     substitute,
 )
-from collage_dsl.backends.schedule.functions import vectorisable
-from collage_dsl.backends.schedule.groups import Group, in_order, wide
+from collage_dsl.backends.schedule.functions import exponential_of_difference, vectorisable
+from collage_dsl.backends.schedule.groups import Group, in_order, wide, wide_extents
 from collage_dsl.backends.schedule.loops import (
     Stmt,
     load,
@@ -42,7 +43,7 @@ from collage_dsl.backends.schedule.loops import (
     vector,
     vectorised,
 )
-from collage_dsl.backends.schedule.stages import Stage
+from collage_dsl.backends.schedule.stages import Axis, Stage
 
 CHAINS = 4  # vectors summed at the same time, since an addition takes about four cycles
 
@@ -72,14 +73,45 @@ class RowKernel:
         for stage, following in zip(self.group.stages, (*self.group.stages[1:], None), strict=True):
             joins = following is not None and self._joins(stage, following)
             if not joins or self._readers(stage) != [following]:
-                size = prod(self.inner) if self._is_whole(stage) else 1
-                local[stage.buffer] = scratch(size, stage.buffer.dtype, stage.buffer.name)
+                local[stage.buffer] = self._memory(stage)
             if joins:
                 before = stage
                 continue
             parts.append(self._stage(stage, at, dict(local), before))
             before = None
-        return scoped(list(local.values()), sequence(parts), "row")
+        own = [memory for memory in local.values() if memory not in self.context.stored]
+        return scoped(own, sequence(parts), "row")
+
+    def _memory(self, stage: Stage) -> Buffer:
+        """
+        Where what a stage computes waits for others: in the result, if the last stage overwrites it
+        with its own. Then the cache lines of the result arrive while the stage computes.
+        """
+        if self._waits_in_result(stage):
+            return self.group.stages[-1].buffer
+        size = prod(self.inner) if self._is_whole(stage) else 1
+        return scratch(size, stage.buffer.dtype, stage.buffer.name)
+
+    def _waits_in_result(self, stage: Stage) -> bool:
+        *before, last = self.group.stages
+        stored, reads = self.context.stored, loads(self.context.inlined.expand(last.value))
+        waiting = [each for each in before if self._is_whole(each) and each.buffer not in stored]
+        return (
+            waiting == [stage]
+            and self._is_whole(last)
+            and last.buffer in stored
+            and str(last.buffer.dtype) == str(stage.buffer.dtype)
+            and {read.source for read in reads} <= {each.buffer for each in before}
+            and all(
+                all(map(equal, read.indices, last.indices))
+                for read in reads
+                if read.source.same_as(stage.buffer)
+            )
+        )
+
+    def _place(self, memory: Buffer, position: Expr, at: list[Expr]) -> list[Expr]:
+        """The index of an element in the memory of a stage: of the result, or of one row."""
+        return spread(memory, at) if memory in self.context.stored else [position]
 
     def _joins(self, stage: Stage, following: Stage) -> bool:
         """Whether a stage is computed in the loop of the reduction after it, which reads it."""
@@ -129,8 +161,10 @@ class RowKernel:
         parts = []
         is_stored = stage.buffer in self.context.stored
         if stage.buffer in local and (self._readers(stage) or not is_stored):
-            parts.append(store(local[stage.buffer], value, position))
-            value = load(local[stage.buffer], position)
+            memory = local[stage.buffer]
+            place = self._place(memory, position, at)
+            parts.append(store(memory, value, *place))
+            value = load(memory, *place)
         if is_stored:
             parts.append(store(stage.buffer, value, *spread(stage.buffer, at)))
         return sequence(parts)
@@ -284,17 +318,20 @@ class RowKernel:
     ) -> Expr:
         """The value of a stage, or the term that a reduction adds, at one index."""
         expanded = self.context.inlined.expand(stage.value)
+        axes = (*stage.spatial, *stage.reduced)
         term = expanded.b if stage.reduced else expanded
         places = iter([*at, *index])
-        axes = (*stage.spatial, *stage.reduced)
         where = {axis.var: next(places) if axis.extent > 1 else integer(0) for axis in axes}
 
         def held(read: TensorLoad) -> Expr:
             if read.source not in local or read.source.same_as(stage.buffer):
                 return read
-            return load(local[read.source], self._position(read.source, index))
+            memory = local[read.source]
+            position = self._position(read.source, index)
+            return load(memory, *self._place(memory, position, [*at, *index]))
 
-        value = self._with_reciprocals(substitute(term, where))
+        value = self._with_reciprocals(self._with_differences(term, axes))
+        value = substitute(value, where)
         return vectorisable(replace_loads(value, held))
 
     def _with_reciprocals(self, value: Expr) -> Expr:
@@ -311,6 +348,34 @@ class RowKernel:
             return quotient.a * (tirx.FloatImm("float32", 1.0) / divisor)
 
         return tvm_ffi.structural_map(value, (tirx.Div, rewritten))
+
+    def _with_differences(self, value: Expr, axes: Sequence[Axis]) -> Expr:
+        """`value`, over `axes`, with simpler exponentials of differences to a row's maximum."""
+        maxima = {s.buffer: s for s in self.group.stages if isinstance(s.value, tirx.Max)}
+
+        def is_difference(x: Expr) -> bool:
+            if not isinstance(x, tirx.Sub) or not isinstance(x.b, TensorLoad):
+                return False
+            maximum = maxima.get(x.b.source)
+            return maximum is not None and self._is_term(x.a, axes, maximum)
+
+        def rewritten(call: Call) -> Expr:
+            is_simpler = called(call, "tirx.exp") and str(call.ty.dtype) == "float32"
+            if is_simpler and is_difference(call.args[0]):
+                return exponential_of_difference(call.args[0])
+            return call
+
+        return tvm_ffi.structural_map(value, (Call, rewritten))
+
+    def _is_term(self, value: Expr, axes: Sequence[Axis], sum_: Stage) -> bool:
+        """Whether a reduction combines `value`, which is over `axes`."""
+        term, own = self.context.inlined.expand(sum_.value).b, (*sum_.spatial, *sum_.reduced)
+        if wide_extents(axes) != wide_extents(own):
+            return False
+        ones = {axis.var: integer(0) for axis in (*axes, *own) if axis.extent == 1}
+        names = zip(wide(axes), wide(own), strict=True)
+        same = {axis.var: other.var for axis, other in names}
+        return equal(substitute(value, ones | same), substitute(term, ones))
 
     @property
     def _exponential_sums(self) -> set[Buffer]:
