@@ -438,15 +438,22 @@ def test_gemm_is_measured_where_it_may_be_the_fastest(image: str, weight: str, c
     assert (unpromising("gemm", graph) is None) == MEASURED[image, weight, call]
 
 
+LARGE = "x: f32[1,64,56,56]; w = const f32[64,64,1,1]; y = nn.conv2d(x, w); return y;"
+BLOCK = """
+    x: f32[1,24,14,14]; w = const f32[96,24,1,1]; v = const f32[96,1,3,3];
+    h = nn.conv2d(x, w);
+    y = nn.conv2d(h, v) [groups = 96, padding = [1, 1, 1, 1]];
+    return y;
+"""
+
+
 @pytest.mark.parametrize(("processor", "measured"), [("haswell", True), ("znver4", False)])
-def test_gemm_is_measured_for_large_images_on_processors_with_few_registers(
-    processor: str, measured: bool
+@pytest.mark.parametrize("text", [LARGE, BLOCK])
+def test_gemm_is_measured_for_more_kernels_on_processors_with_few_registers(
+    text: str, processor: str, measured: bool
 ) -> None:
-    graph = parse_graph(
-        "x: f32[1,64,56,56]; w = const f32[64,64,1,1]; y = nn.conv2d(x, w); return y;"
-    )
     toolchain = Toolchain("native", options={"mcpu": processor})
-    assert (Tvm().unpromising("gemm", graph, toolchain) is None) == measured
+    assert (Tvm().unpromising("gemm", parse_graph(text), toolchain) is None) == measured
 
 
 @pytest.mark.parametrize("image", [(40, 24), (1, 24, 6, 6)])

@@ -34,7 +34,8 @@ def unpromising(variant: str, graph: Graph, *, few_registers: bool = False) -> s
     Why `variant` is not worth measuring for `graph`, which it can compute; None if it is. The
     limits are those of `benchmarks/native_kernels.py`, with a wide margin.
 
-    On processors with `few_registers`, `gemm` is faster than `direct` for images of any size.
+    On processors with `few_registers`, `gemm` is faster than `direct` for images of any size, and
+    than `depthwise` for some.
     """
     if variant == "gemm" and products.has_byte_products(graph):
         return None
@@ -43,10 +44,10 @@ def unpromising(variant: str, graph: Graph, *, few_registers: bool = False) -> s
         return _unpromising_transposed(variant, transposed)
     if variant == "gemm" and winograd.CHECKS["winograd4"](graph) is None:
         return "gemm multiplies more often than Winograd's algorithm, which is faster"
-    if variant == "gemm" and depthwise.unsuitable(graph) is None:
-        return "gemm is for products alone, depthwise is faster for these convolutions"
     if variant == "gemm" and few_registers:
         return None
+    if variant == "gemm" and depthwise.unsuitable(graph) is None:
+        return "gemm is for products alone, depthwise is faster for these convolutions"
     pixels = max((_pixels(node) for node in graph.nodes if node.op in CONVOLUTIONS), default=0)
     most = MOST_PIXELS.get(variant)
     if most is None or pixels <= most or (variant == "winograd2" and _is_coarse(graph)):
