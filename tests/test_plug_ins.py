@@ -1,5 +1,6 @@
 """What packages declare that fails in any way: messages name it, and what the package raised."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -335,6 +336,21 @@ def test_a_source_of_costs_that_fails_is_named(
     assert (done.code, done.out) == (2, "")
     assert "error: the source of costs `mine` (pricing:mine) has failed for " in done.err
     assert done.err.endswith(f" on tvm: {message}\n")
+
+
+def test_what_plug_ins_print_is_no_part_of_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "print('loaded')\ndef mine(kernel):\n    print('asked')\n    return 1e-6\n"
+    declare(monkeypatch, tmp_path / "site", text, {"mine": "mine"})
+    model = tmp_path / "model.onnx"
+    onnx.save(MODEL, model)
+
+    done = said("plan", model, "-t", "native", "--costs", "mine", "--output-format", "json")
+
+    assert done.code == 0, done.err
+    assert {kernel["source"] for kernel in json.loads(done.out)["kernels"]} == {"mine"}
+    assert done.err.startswith("loaded\nasked\n")
 
 
 @pytest.mark.parametrize(

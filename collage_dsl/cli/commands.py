@@ -4,12 +4,16 @@ from typing import Any
 
 import click
 
+from collage_dsl.cli.output import others_on_standard_error
 from collage_dsl.cli.overwriting import check_outputs
 from collage_dsl.cli.stdin import NO_NAME
 
 
 class Command(click.Command):
-    """A command that does nothing if it would write a file that it reads."""
+    """
+    A command that does nothing if it would write a file that it reads. What plug-ins print while it
+    runs goes to standard error.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Click would take `-#NAME`, which is a part of standard input, for an option."""
@@ -19,7 +23,8 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         check_outputs(ctx)
-        return super().invoke(ctx)
+        with others_on_standard_error():
+            return super().invoke(ctx)
 
 
 class Commands(click.Group):

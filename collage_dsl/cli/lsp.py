@@ -5,6 +5,7 @@ from pathlib import Path
 
 from collage_dsl.cli.config import Configs
 from collage_dsl.cli.failure import WRONG, CommandError
+from collage_dsl.cli.output import binary_output
 from collage_dsl.lsp.files import Settings
 
 _NEVER = 1_000_000_000
@@ -30,7 +31,7 @@ def serve() -> int:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
-    server.start_io()
+    server.start_io(stdout=binary_output())
     return WRONG if server.is_broken_off else 0
 
 

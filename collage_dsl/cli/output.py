@@ -4,10 +4,14 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TextIO
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
+from typing import BinaryIO, TextIO
 
 from collage_dsl.printable import printable, printable_lines
+
+_answers = ContextVar[TextIO | None]("answers", default=None)
+"""Where answers go while what others print goes elsewhere."""
 
 
 class OutputError(Exception):
@@ -34,6 +38,22 @@ def write_utf8(text: str) -> None:
     with _standard_output() as stream:
         stream.flush()
         stream.buffer.write(text.encode("utf-8"))
+
+
+@contextmanager
+def others_on_standard_error() -> Iterator[None]:
+    """Let plug-ins and libraries print to standard error, so that they do not break an answer."""
+    token = _answers.set(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _answers.reset(token)
+
+
+def binary_output() -> BinaryIO:
+    """Standard output, for a protocol."""
+    return (_answers.get() or sys.stdout).buffer
 
 
 def flush() -> None:
@@ -78,13 +98,14 @@ def open_standard_streams() -> None:
 
 @contextmanager
 def _standard_output() -> Iterator[TextIO]:
+    stream = _answers.get() or sys.stdout
     try:
-        yield sys.stdout
+        yield stream
     except BrokenPipeError:
-        _discard(sys.stdout)
+        _discard(stream)
         raise ReaderGoneError from None
     except OSError as problem:
-        _discard(sys.stdout)
+        _discard(stream)
         reason = (problem.strerror or type(problem).__name__).lower()
         raise OutputError(f"cannot write to standard output: {reason}") from None
 
