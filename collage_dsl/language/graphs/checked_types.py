@@ -49,18 +49,21 @@ def _check_call(
     except MismatchError as problem:
         findings.error("E0603", written.span, str(problem))
         return
-    if not _agree(node.type, _used(node, inferred)):
+    if not _agrees(node, inferred):
         message = f"`{node.op}` gives {inferred} here"
         findings.error("E0603", said.span, message, "leave the type out: it is inferred")
 
 
-def _used(node: Node, inferred: Type) -> Type:
-    """What is inferred of a node; nothing if it is one of ONNX that gives only some results."""
+def _agrees(node: Node, inferred: Type) -> bool:
+    """Whether a node can have its type. One of ONNX has only those of its results that are used."""
     match node.type, inferred:
         case TupleType(said), TupleType(fields) if operators()[node.op].most_results is not None:
-            return inferred if len(said) >= len(fields) else node.type
+            left = iter(fields)
+            return all(any(_agree(one, field) for field in left) for one in said)
+        case TensorType(), TupleType(fields) if operators()[node.op].most_results is not None:
+            return any(_agree(node.type, field) for field in fields)
         case _:
-            return inferred
+            return _agree(node.type, inferred)
 
 
 def _agree(said: Type, inferred: Type) -> bool:

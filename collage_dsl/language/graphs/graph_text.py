@@ -27,8 +27,8 @@ from collage_dsl.graph import (
     TupleType,
     Type,
 )
-from collage_dsl.graph.operators import Operator, kind_of, literal_values
-from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype
+from collage_dsl.graph.operators import Operator, kind_of, literal_values, operators
+from collage_dsl.graph.types import dtype_names, long_dtype, short_dtype, tensors
 from collage_dsl.language.graphs.checked_types import no_tuple
 from collage_dsl.language.graphs.values import Scalar, constant_values, fits, with_arrays
 from collage_dsl.language.inference.infer import infer
@@ -94,6 +94,10 @@ class _Builder:
             for statement in written.statements
             if not isinstance(statement, graph_ast.Return)
         }
+        nodes = [each for each in written.statements if isinstance(each, graph_ast.Node)]
+        values = [node.value for node in nodes]
+        self.with_type = {node.name.text for node in nodes if node.type is not None}
+        self.with_fields = {v.of.text for v in values if isinstance(v, graph_ast.Projection)}
 
     def run(self, name: str) -> Graph | None:
         errors = self.findings.errors
@@ -217,6 +221,9 @@ class _Builder:
         inputs = self.operands(written.operands, name, operator)
         if inputs is None or self.findings.errors > errors:
             return None
+        for index, takes in zip(inputs, operator.takes, strict=False):
+            if takes == "tensor":
+                self.take_tensor(index)
         operands = [self.nodes[i] for i in inputs]
         types = tuple(node.type for node in operands)
         type_ = said
@@ -229,6 +236,21 @@ class _Builder:
                 return None
         kind = kind_of(operator.name, types, type_, values, attrs)
         return Node(name, Form.CALL, type_, inputs, operator.name, attrs, kind)
+
+    def take_tensor(self, index: int) -> None:
+        """
+        A node of ONNX that is taken as a tensor has one result that is used. Without a written
+        type, it is not known which one.
+        """
+        node = self.nodes[index]
+        operator = operators().get(node.op)
+        if operator is None or operator.most_results is None:
+            return
+        if node.name in self.with_type | self.with_fields or not isinstance(node.type, TupleType):
+            return
+        dtypes = {tensor.dtype for tensor in tensors(node.type)}
+        dtype = dtypes.pop() if len(dtypes) == 1 else _UNKNOWN
+        self.nodes[index] = replace(node, type=TensorType(dtype, None))
 
     def operands(
         self,
