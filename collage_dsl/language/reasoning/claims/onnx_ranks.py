@@ -41,8 +41,7 @@ RANKS_OF_ONNX: Mapping[str, int] = {
 """Operators whose result always has the same rank."""
 
 _WITH_WEIGHTS = tuple(
-    f"com.microsoft.{op}"
-    for op in ("Attention", "DecoderMaskedSelfAttention", "LongformerAttention", "QAttention")
+    f"com.microsoft.{op}" for op in ("Attention", "DecoderMaskedSelfAttention", "QAttention")
 )
 """Attention with the weights that make queries, keys and values."""
 
@@ -59,6 +58,7 @@ TAKES_IN_ONNX: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     **dict.fromkeys(_RECURRENT, ((3, 3),) * 3),
     **dict.fromkeys(_WITH_WEIGHTS, ((3, 3), (2, 2))),
     **{f"com.microsoft.{op}": ((3, 3),) for op in ("GroupQueryAttention", "SparseAttention")},
+    "com.microsoft.LongformerAttention": ((3, 3), (2, 3)),
     "onnx.Attention": ((3, 4),) * 3,
     "com.microsoft.BiasSplitGelu": ((3, 3), (1, 1)),
     "onnx.Col2Im": ((3, 3), (1, 1), (1, 1)),
