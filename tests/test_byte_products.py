@@ -302,6 +302,18 @@ def test_a_processor_without_an_instruction_for_bytes_multiplies_floats() -> Non
     np.testing.assert_allclose(found, 0.25 * (x.astype("int32") @ w.astype("int32")), rtol=1e-6)
 
 
+def test_a_product_of_one_number_is_no_product_with_packed_bytes() -> None:
+    x, w = drawn((1, 64), "uint8", 0), drawn((64, 1), "int8", 1)
+    a, b = drawn((), "uint8", 2), drawn((), "int8", 3)
+
+    def build(emit: Any, x: Any, w: Any, a: Any, b: Any) -> Any:
+        return R.matmul(wide(emit, x, a), wide(emit, w, b))
+
+    func = function([x, w, a, b], build)
+    with pytest.raises(VariantError, match="no sum of this function is a product"):
+        schedule_variant(func, "gemm", target=native(processor="haswell"))
+
+
 BYTES_GIVEN = "x: u8[1,8,9,9]; s: f32[]; a: u8[]; w: i8[16,8,3,3]; t: f32[16]; b: i8[16];"
 DEQUANTIZED = "p = dequantize(x, s, a); q = dequantize(w, t, b) [axis = 0]; y = nn.conv2d(p, q);"
 

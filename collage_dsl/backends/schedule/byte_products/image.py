@@ -19,7 +19,7 @@ from collage_dsl.backends.schedule.expressions import (
     substitute,
     variables,
 )
-from collage_dsl.backends.schedule.groups import Inlined
+from collage_dsl.backends.schedule.groups import Inlined, wide
 from collage_dsl.backends.schedule.loops import Stmt, load, loop, nest, sequence, store
 from collage_dsl.backends.schedule.machine import Dots
 from collage_dsl.backends.schedule.packing import Source
@@ -83,7 +83,7 @@ class ByteImage:
 def byte_image(stage: Stage, inlined: Inlined, dots: Dots) -> ByteImage | None:
     """The stage as a convolution of bytes whose second factor is the weight; None if it is none."""
     factors = stage.factors()
-    if factors is None or str(stage.buffer.dtype) != "int32":
+    if factors is None or str(stage.buffer.dtype) != "int32" or not wide(stage.spatial):
         return None
     operand, weight = factor_of(factors[0]), factor_of(inlined.expand(factors[1]))
     if operand is None or weight is None or not isinstance(weight.value, TensorLoad):
