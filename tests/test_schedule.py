@@ -12,7 +12,7 @@ import pytest
 import tvm
 import tvm_ffi
 from numpy.lib.stride_tricks import sliding_window_view
-from tvm import relax, tirx
+from tvm import relax, s_tir, tirx
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
 from collage_dsl.backends.runtime.cores import on_cores
@@ -322,6 +322,56 @@ def test_a_softmax_sums_to_one_along_its_axis(
     shape: tuple[int, ...], axis: int, cores: int
 ) -> None:
     check([shape], lambda emit, x: R.nn.softmax(x, axis), lambda x: softmax(x, axis), cores)
+
+
+def with_special_rows(count: int) -> Array:
+    x = np.random.default_rng(0).standard_normal((8, count)).astype("float32")
+    x[0], x[4], x[5] = -np.inf, np.finfo("float32").min, 1e30
+    x[1, -1], x[2, -1], x[3, -1] = np.inf, np.nan, -np.inf
+    x[6, 0], x[6, -1] = 200, np.nan
+    return x
+
+
+def exponentials(emit: Any, x: Any) -> Any:
+    return emit(R.exp(emit(R.subtract(x, emit(R.max(x, -1, keepdims=True))))))
+
+
+def read_again(emit: Any, x: Any) -> Any:
+    e = exponentials(emit, x)
+    return R.multiply(emit(R.divide(e, emit(R.sum(e, -1, keepdims=True)))), e)
+
+
+SOFTMAXES: list[tuple[Callable[..., Any], Callable[[Array], Array]]] = [
+    (lambda emit, x: R.nn.softmax(x), lambda x: softmax(x, -1)),
+    (lambda emit, x: R.nn.log_softmax(x), lambda x: np.log(softmax(x, -1))),
+    (lambda emit, x: R.multiply(emit(R.nn.softmax(x)), x), lambda x: softmax(x, -1) * x),
+    (lambda emit, x: R.permute_dims(emit(R.nn.softmax(x))), lambda x: softmax(x, -1).T),
+    (read_again, lambda x: softmax(x, -1) * np.exp(x - x.max(-1, keepdims=True))),
+]
+
+
+@pytest.mark.parametrize(("body", "expect"), SOFTMAXES)
+@pytest.mark.parametrize("count", [8, 33, 130])
+def test_a_softmax_of_special_numbers_is_that_of_numpy(
+    count: int, body: Callable[..., Any], expect: Callable[[Array], Array]
+) -> None:
+    x = with_special_rows(count)
+    (found,) = outputs(schedule(fused([x.shape], body), target=native()), native(), [x])
+    with np.errstate(all="ignore"):
+        wanted = expect(x.astype("float64"))
+        np.testing.assert_allclose(found, wanted.astype("float32"), rtol=1e-4, atol=1e-6)
+
+
+def test_the_exponentials_of_a_softmax_wait_in_its_result() -> None:
+    func = schedule(fused([(12, 5000)], lambda emit, x: R.nn.softmax(x)), target=native())
+    names: set[str] = set()
+
+    def note(block: Any) -> None:
+        names.update(buffer.name for buffer in block.alloc_buffers)
+
+    tvm_ffi.structural_walk(func.body, (s_tir.SBlock, note))
+    assert "T_softmax_expsum" in names
+    assert "T_softmax_exp" not in names
 
 
 @CORES

@@ -142,7 +142,7 @@ def exponential(x: Expr) -> Expr:
 
 
 def exponential_of_difference(x: Expr) -> Expr:
-    """The same where `x` is never above 0, as the difference of a number to a maximum."""
+    """`exponential(x)` where `x` is at most 0, as a number less the maximum of several, or NaN."""
     return _named(x, lambda x: tirx.Select(x < _f(EXP_LOW), _f(0.0), _bounded_exponential(x)))
 
 

@@ -84,8 +84,8 @@ class RowKernel:
 
     def _memory(self, stage: Stage) -> Buffer:
         """
-        Where what a stage computes waits for others: in the result, if the last stage overwrites it
-        with its own. Then the cache lines of the result arrive while the stage computes.
+        Where the values of a stage are kept for later stages: in the result, if the last stage
+        overwrites them there. Then the cache lines of the result arrive while the stage computes.
         """
         if self._waits_in_result(stage):
             return self.group.stages[-1].buffer
@@ -93,6 +93,10 @@ class RowKernel:
         return scratch(size, stage.buffer.dtype, stage.buffer.name)
 
     def _waits_in_result(self, stage: Stage) -> bool:
+        """
+        Whether `stage` is the only one whose row is kept, and the last stage reads only what is
+        computed in the row, and an element of `stage` only where it writes its own.
+        """
         *before, last = self.group.stages
         stored, reads = self.context.stored, loads(self.context.inlined.expand(last.value))
         waiting = [each for each in before if self._is_whole(each) and each.buffer not in stored]
@@ -367,9 +371,10 @@ class RowKernel:
 
         return tvm_ffi.structural_map(value, (Call, rewritten))
 
-    def _is_term(self, value: Expr, axes: Sequence[Axis], sum_: Stage) -> bool:
-        """Whether a reduction combines `value`, which is over `axes`."""
-        term, own = self.context.inlined.expand(sum_.value).b, (*sum_.spatial, *sum_.reduced)
+    def _is_term(self, value: Expr, axes: Sequence[Axis], maximum: Stage) -> bool:
+        """Whether `value`, which is over `axes`, is one of the terms of `maximum`."""
+        term = self.context.inlined.expand(maximum.value).b
+        own = (*maximum.spatial, *maximum.reduced)
         if wide_extents(axes) != wide_extents(own):
             return False
         ones = {axis.var: integer(0) for axis in (*axes, *own) if axis.extent == 1}
