@@ -56,7 +56,7 @@ class ByteChannelKernel(ImageKernel):
 
     @property
     def _by_tiles(self) -> bool:
-        """Vectors of pixels are summed, and those of a tile may be fewer."""
+        """Not where `_before_panels` sums vectors of pixels, which may be longer than a tile."""
         return super()._by_tiles and not self._after_pixels
 
     def _before_panels(self, buffers: Buffers) -> list[Stmt]:
