@@ -5,13 +5,9 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from contextvars import ContextVar
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO, cast
 
 from collage_dsl.printable import printable, printable_lines
-
-_answers = ContextVar[TextIO | None]("answers", default=None)
-"""Where answers go while what others print goes elsewhere."""
 
 
 class OutputError(Exception):
@@ -43,17 +39,28 @@ def write_utf8(text: str) -> None:
 @contextmanager
 def others_on_standard_error() -> Iterator[None]:
     """Let plug-ins and libraries print to standard error, so that they do not break an answer."""
-    token = _answers.set(sys.stdout)
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        _answers.reset(token)
+    with redirect_stdout(cast(TextIO, _OfOthers(_answers()))):
+        yield
+
+
+class _OfOthers:
+    """Standard error, in place of the standard output that `answers` go to."""
+
+    def __init__(self, answers: TextIO) -> None:
+        self.answers = answers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stderr, name)
+
+
+def _answers() -> TextIO:
+    """Standard output as it is outside `others_on_standard_error`."""
+    return sys.stdout.answers if isinstance(sys.stdout, _OfOthers) else sys.stdout
 
 
 def binary_output() -> BinaryIO:
     """Standard output, for a protocol."""
-    return (_answers.get() or sys.stdout).buffer
+    return _answers().buffer
 
 
 def flush() -> None:
@@ -98,7 +105,7 @@ def open_standard_streams() -> None:
 
 @contextmanager
 def _standard_output() -> Iterator[TextIO]:
-    stream = _answers.get() or sys.stdout
+    stream = _answers()
     try:
         yield stream
     except BrokenPipeError:
