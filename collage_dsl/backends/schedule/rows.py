@@ -107,7 +107,8 @@ class RowKernel:
             and str(last.buffer.dtype) == str(stage.buffer.dtype)
             and {read.source for read in reads} <= {each.buffer for each in before}
             and all(
-                all(map(equal, read.indices, last.indices))
+                len(read.indices) == len(last.indices)
+                and all(map(equal, read.indices, last.indices))
                 for read in reads
                 if read.source.same_as(stage.buffer)
             )
