@@ -356,6 +356,8 @@ class RowKernel:
 
     def _with_differences(self, value: Expr, axes: Sequence[Axis]) -> Expr:
         """`value`, over `axes`, with simpler exponentials of differences to a row's maximum."""
+        if has_bfloat16(value):
+            return value
         maxima = {s.buffer: s for s in self.group.stages if isinstance(s.value, tirx.Max)}
 
         def is_difference(x: Expr) -> bool:
