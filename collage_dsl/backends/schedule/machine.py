@@ -79,7 +79,7 @@ def machine_of(target: tvm.target.Target) -> Machine:
 _ONE_MULTIPLIER = frozenset({"icelake-client", "rocketlake", "tigerlake", "znver4"})
 """Processors that multiply one vector of 512 bits in a cycle. They read two scalars in a cycle."""
 
-_FIRST_LLVM = 22  # the intrinsics take bytes from this version on
+_FIRST_LLVM = 22  # the intrinsics of VNNI take bytes from this version on
 
 
 def _dots(target: tvm.target.Target, feature: str, bits: int) -> Dots | None:

@@ -99,7 +99,7 @@ class ByteChannelKernel(ImageKernel):
         def ahead(inner: Expr) -> list[Stmt]:
             return self._fetched(place, part, panel, tile, inner)
 
-        registers = DotTile(self.blocks.tile, panel.width, self.context.machine)
+        registers = DotTile(self.blocks.tile, panel.width, self.lanes, self.bytes.dots)
         return registers.multiplied(self.inner, pixel, weight, out, ahead)
 
     def _value(self, buffers: Buffers, panel: Panel, pixel: Expr, number: Expr) -> Expr:

@@ -107,7 +107,8 @@ class ByteKernel(GemmKernel):
             numbers = load(strip.rows, whole(row * self.pitch + number * self.wide, self.wide))
             return tirx.reinterpret(f"int32x{lanes}", numbers)
 
-        added = row_total(self.context.machine, part, -(-self.form.inner.extent // self.wide), held)
+        vectors = -(-self.form.inner.extent // self.wide)
+        added = row_total(self.bytes.dots, lanes, part, vectors, held)
         copied = vector(lanes, lambda lane: store(partial, load(held, lane), lane))
         done = store(strip.totals, load(partial, integer(0)), row)
         body = sequence([added, copied, *folded(partial, lanes), done])
@@ -131,7 +132,7 @@ class ByteKernel(GemmKernel):
         def ahead(word: Expr) -> list[Stmt]:
             return self._fetched(strip, panel, tile, word)
 
-        registers = DotTile(self.tiles.height, panel.width, self.context.machine)
+        registers = DotTile(self.tiles.height, panel.width, self.lanes, self.bytes.dots)
         return registers.multiplied(self.blocks.depth, row, weight, out, ahead)
 
     def _done(self, strip: Strip, row: Expr, sums: Sums, column: Expr, value: Expr) -> Stmt:

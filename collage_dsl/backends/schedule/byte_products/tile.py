@@ -19,7 +19,7 @@ from collage_dsl.backends.schedule.loops import (
     store,
     unrolled,
 )
-from collage_dsl.backends.schedule.machine import Dots, Machine
+from collage_dsl.backends.schedule.machine import Dots
 
 Element = Callable[[Expr, Expr], Expr]
 
@@ -30,7 +30,8 @@ class DotTile:
 
     height: int
     width: int
-    machine: Machine
+    lanes: int
+    dots: Dots
 
     def multiplied(
         self,
@@ -47,8 +48,7 @@ class DotTile:
         `row` is a word of unsigned bytes, `weight` a vector of words of signed ones.
         `ahead(k)` is what each step does besides.
         """
-        lanes, dots = self.machine.lanes, self.machine.dots
-        assert dots is not None
+        lanes = self.lanes
         held = scratch(self.height * self.width, "int32", "held", "local")
 
         def place(i: Expr, column: Expr) -> Expr:
@@ -57,7 +57,7 @@ class DotTile:
         def step(k: Expr) -> Stmt:
             def add(i: Expr, column: Expr) -> Stmt:
                 operand = tirx.Broadcast(row(i, k), lanes)
-                total = added(dots, load(held, place(i, column)), operand, weight(k, column))
+                total = added(self.dots, load(held, place(i, column)), operand, weight(k, column))
                 return store(held, total, place(i, column))
 
             return sequence([*ahead(k), self._each(add)])
@@ -68,15 +68,14 @@ class DotTile:
         return scoped([held], sequence([begin, loop(inner, step, name="inner"), done]), "registers")
 
     def _each(self, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
-        lanes = self.machine.lanes
-        vectors = self.width // lanes
-        return unrolled(self.height, lambda i: unrolled(vectors, lambda j: body(i, j * lanes)))
+        vectors = self.width // self.lanes
+        return unrolled(self.height, lambda i: unrolled(vectors, lambda j: body(i, j * self.lanes)))
 
 
-def row_total(machine: Machine, row: Callable[[Expr], Expr], vectors: int, total: Buffer) -> Stmt:
+def row_total(
+    dots: Dots, lanes: int, row: Callable[[Expr], Expr], vectors: int, total: Buffer
+) -> Stmt:
     """Sum the unsigned bytes of a row of `vectors` vectors in the lanes of `total`."""
-    lanes, dots = machine.lanes, machine.dots
-    assert dots is not None
     one = word_of([tirx.IntImm("int32", 1)] * dots.terms)
     place = whole(integer(0), lanes)
 
