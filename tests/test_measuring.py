@@ -21,7 +21,7 @@ from collage_dsl.language.resolve.measuring import duration, percentage
 from collage_dsl.measuring import checked, pace, timing, work
 from collage_dsl.measuring import key as key_module
 from collage_dsl.measuring.bounds import lower_bound, memory
-from collage_dsl.measuring.built import BuiltKernel
+from collage_dsl.measuring.built import BuiltKernel, built
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.kept import Kept
 from collage_dsl.measuring.key import context_of
@@ -30,7 +30,7 @@ from collage_dsl.measuring.overheads import Overheads
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import KernelTask, Overhead, OverheadTask, Timing, kernel_task
 from collage_dsl.measuring.timing import Timed, times_in_turn
-from collage_dsl.measuring.work import measure
+from collage_dsl.measuring.work import measure, memory_of
 from collage_dsl.measuring.worker import Workers
 from tests.workers import answer_jobs, done
 
@@ -230,7 +230,7 @@ def test_a_kernel_costs_what_its_target_says(
 ) -> None:
     # The first two calls are not timed; after the next five the shortest would be another.
     made = clock(monkeypatch, 9, 9, 5, 1, 4, 2, 3, 0.5)
-    monkeypatch.setattr(work, "built", lambda *_: BuiltKernel(made.call, []))
+    monkeypatch.setattr(work, "built", lambda *_: BuiltKernel(made.call, [], lambda: None))
     monkeypatch.setattr(checked, "by_onnx", lambda _: None)
     monkeypatch.setattr(work, "tiny_runner", lambda *_, **__: lambda: None)
     toolchain = Toolchain("t", measure=replace(PATIENT, percentile=percentile))
@@ -239,6 +239,17 @@ def test_a_kernel_costs_what_its_target_says(
     spread = Spread(1, 5, 5, f"percentile {percentile} of CPU times")
     assert done(measure(task)) == Timing(pytest.approx(seconds), spread=spread)
     assert made.calls == 7
+
+
+def test_the_results_of_a_kernel_that_is_timed_are_always_in_the_same_memory() -> None:
+    made = built(kernel_task(kernel(Toolchain("t")), Tvm(), {}), np.random.default_rng(0))
+    places = set()
+    for _ in range(5):
+        result = made.run()
+        places.add(memory_of(result)[0].ctypes.data)
+        del result
+        made.forget()
+    assert len(places) == 1
 
 
 def test_overheads_are_timed_like_kernels_with_twice_the_runs(

@@ -37,6 +37,13 @@ from collage_dsl.realization.partition import realize
 from collage_dsl.realization.ranges import POSITIVE, USUAL, Range
 from collage_dsl.realization.signature import ExecutableError
 
+_RELEASE = "collage_release"
+"""
+The function of a module with a kernel that gives nothing. A virtual machine keeps its last result.
+When it has called this function, the next result of the kernel is where the last one was, as in a
+model, whose tensors have their places.
+"""
+
 
 def arrays_of(result: Any) -> list[Array]:
     """The tensors that a kernel returns."""
@@ -61,7 +68,16 @@ def _module(task: KernelTask, weights: _Values, constants: _Values) -> tvm.IRMod
         function = function.bind_params(
             {params[at]: constant(array) for at, array in weights.items()}
         )
-    return alone(function, called, task.toolchain, task.backend, constants)
+    module = alone(function, called, task.toolchain, task.backend, constants)
+    module[_RELEASE] = _release()
+    return module
+
+
+def _release() -> Any:
+    builder = relax.BlockBuilder()
+    with builder.function(_RELEASE, []):
+        builder.emit_func_output(relax.Tuple([]))
+    return builder.get()[_RELEASE]
 
 
 def _constants_drawn(task: KernelTask, generator: np.random.Generator) -> tuple[_Values, _Values]:
@@ -82,11 +98,12 @@ class BuiltKernel:
     """
     A kernel that can run: `call` gives its results for operands such as `inputs`. Those are its
     parameters at `positions`; at the others there are `constants`. `places` are those of its
-    results that are compared.
+    results that are compared. After `forget`, its next results are where its last ones were.
     """
 
     call: Callable[..., Any]
     inputs: Sequence[Any]
+    forget: Callable[[], object]
     positions: Sequence[int] = ()
     constants: Mapping[int, Array] = field(default_factory=dict)
     places: Sequence[int] | None = None
@@ -140,7 +157,8 @@ def built(
     module = _module(task, weights, constants)
     prepare_cores(num_cores(task.toolchain))
     executable = tvm.runtime.load_module(str(made)) if made else _executable(module, task)
-    run = _running(executable, task.toolchain, device)
+    machine = relax.VirtualMachine(executable, device)
+    run = _running(machine, task.toolchain, device)
 
     known = {**weights, **constants}
     positions = [p for p in range(len(task.module[FUNCTION].params)) if p not in known]
@@ -165,7 +183,7 @@ def built(
         if not _is_finite(result) and _is_finite(run(*(positive := inputs(_positive)))):
             drawn = positive
     places = task.check.gives if task.check else None
-    return BuiltKernel(run, drawn, positions, known, places)
+    return BuiltKernel(run, drawn, machine[_RELEASE], positions, known, places)
 
 
 def _lowest(type_: TensorType, range_: Range | None) -> Range | None:
@@ -184,11 +202,10 @@ def _is_finite(result: Any) -> bool:
     return all(np.isfinite(each.astype(np.float32)).all() for each in numbers)
 
 
-def _running(executable: Any, toolchain: Toolchain, device: Any) -> Callable[..., object]:
-    """Runs the `main` of an executable, and waits until its device is done."""
+def _running(machine: Any, toolchain: Toolchain, device: Any) -> Callable[..., object]:
+    """Runs the `main` of a virtual machine, and waits until its device is done."""
     cores = num_cores(toolchain)
     prepare_cores(cores)
-    machine = relax.VirtualMachine(executable, device)
     main = entry(machine, prepared_weights(machine), cores)
     if device == tvm.cpu():
         return main
@@ -268,5 +285,5 @@ def tiny_runner(toolchain: Toolchain, backend: Backend, *, kernels: int) -> Call
     device = device_named(device_name(toolchain.kind))
     data = tvm.runtime.tensor(np.random.default_rng(0).random((1, 16), np.float32), device)
     executable = build(module, build_target(toolchain), [backend])
-    run = _running(executable, toolchain, device)
+    run = _running(relax.VirtualMachine(executable, device), toolchain, device)
     return lambda: run(data)

@@ -110,7 +110,8 @@ def prepared(task: KernelTask, made: Path | None = None, *, compares: bool = Tru
         else:
             read_other(task.others)
             read((*taken, *memory_of(result)))
-        result = None  # The next result is in the same memory.
+        result = None
+        kernel.forget()  # The next result is in the same memory.
         before()
         wake(cores)  # While a model runs, the threads are awake when a kernel begins.
 
