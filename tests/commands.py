@@ -41,11 +41,15 @@ def collage(*arguments: object, timeout: float = 300) -> Done:
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def said(*arguments: object, encoding: str = "utf-8") -> Done:
-    """What `collage` says in this process, where it takes less time than in one of its own."""
+def said(*arguments: object, encoding: str = "utf-8", given: str = "") -> Done:
+    """
+    What `collage` says in this process, where it takes less time than in one of its own. It is
+    `given` a text on standard input.
+    """
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)  # In a test, warnings are errors.
         streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2)]
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode(encoding))))
         patch.setattr(sys, "stdout", streams[0])
         patch.setattr(sys, "stderr", streams[1])
         # At its end, this process would remove the files of what it started after this.

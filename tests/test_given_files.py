@@ -134,17 +134,18 @@ def _stay_here() -> Iterator[None]:
 
 
 def piped(folder: Path, text: str, *arguments: str) -> Done:
-    command = [sys.executable, "-m", "collage_dsl.cli.main", *arguments]
-    done = subprocess.run(command, cwd=folder, input=text, capture_output=True, text=True)
-    assert "Traceback" not in done.stderr
-    return Done(done.returncode, done.stdout, done.stderr)
+    os.chdir(folder)
+    return said(*arguments, given=text)
 
 
-def test_standard_input_is_checked(tmp_path: Path) -> None:
-    done = piped(tmp_path, WARNED, "check", "-", "--output-format", "concise")
+def test_standard_input_of_a_process_is_checked(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "collage_dsl.cli.main", "check", "-"]
+    command += ["--output-format", "concise"]
+    done = subprocess.run(command, cwd=tmp_path, input=WARNED, capture_output=True, text=True)
 
-    assert done.code == 0
-    assert done.out == "<stdin>:2:6: warning[W0405]: no target uses rule `a`\n"
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "<stdin>:2:6: warning[W0405]: no target uses rule `a`\n"
+    assert piped(tmp_path, WARNED, *command[3:]) == Done(0, done.stdout, "")
 
 
 def test_standard_input_has_the_settings_and_imports_of_its_name(tmp_path: Path) -> None:
