@@ -5,6 +5,19 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 
+def small_product() -> onnx.ModelProto:
+    """A matrix product and a relu: few kernels, for tests that measure them."""
+    array = np.random.default_rng(4).normal(0, 0.3, (6, 3)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["y"])],
+        "product",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 3])],
+        [numpy_helper.from_array(array, "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 def small_convolution(channels: int = 8) -> onnx.ModelProto:
     """Convolution, bias, relu, pooling, a matrix product with bias, softmax."""
     generator = np.random.default_rng(7)

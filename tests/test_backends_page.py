@@ -1,7 +1,6 @@
 """The example of `docs/backends.md`: its package, its spec and its commands."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from onnx.parser import parse_model
 
 import collage_dsl as collage
 from tests.caches import with_compiled_code
+from tests.commands import said
 from tests.reference import run_onnx
 
 PAGE = (Path(__file__).parents[1] / "docs" / "backends.md").read_text("utf-8")
@@ -52,10 +52,9 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> onnx.ModelProto:
 
 
 def ran(*arguments: str) -> str:
-    command = [sys.executable, "-m", "collage_dsl", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    done = said(*arguments)
+    assert done.code == 0, done.err
+    return done.out
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of infinities, in numpy
@@ -74,6 +73,7 @@ def test_the_backend_of_the_page_computes_what_onnxruntime_does(model: onnx.Mode
 
 
 @pytest.mark.usefixtures("model")
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of infinities, in numpy
 def test_the_commands_of_the_page_run() -> None:
     assert "ok  backend acme: acme:Acme\nok  engine acme: acme:engine\n" in ran("doctor")
     assert ran("check", "acme.collage") == "1 file checked, nothing found\n"

@@ -16,7 +16,7 @@ import pytest
 from collage_dsl.cost import Context, CostStore, Infeasible, Measurement, Refusal, Spread
 from collage_dsl.measuring.processor import cpu_name
 from tests.commands import Done, assert_one_message, said
-from tests.models import small_convolution
+from tests.models import small_convolution, small_product
 
 ELSEWHERE = Context("there", "Z80", "llvm", "{}", '{"TVM itself": "0.1"}', '{"runs": "rarely"}')
 HERE = Context("here", cpu_name(), "onnxruntime", '{"num_cores": 2}', "{}", '{"runs": "often"}')
@@ -317,7 +317,7 @@ def test_a_store_that_cannot_be_written_can_be_read(read_only: Path) -> None:
 
 def test_what_was_measured_says_what_it_depends_on(tmp_path: Path) -> None:
     model, store = tmp_path / "small.onnx", tmp_path / "costs.sqlite"
-    onnx.save(small_convolution(), model)
+    onnx.save(small_product(), model)
     assert said("plan", model, "-t", "native", "--store", store).code == 0
 
     contexts = shown(store)["contexts"]

@@ -13,7 +13,7 @@ from collage_dsl.engine.lock import Lock
 from tests.caches import with_compiled_code
 from tests.commands import assert_one_message, said
 from tests.declared import declare
-from tests.models import small_convolution
+from tests.models import small_convolution, small_product
 
 MINE = """
 from math import nan
@@ -108,6 +108,7 @@ def test_a_table_alone_says_what_it_has_no_price_for() -> None:
 
 
 def test_what_is_measured_says_when_and_is_recorded_then(folder: Path) -> None:
+    onnx.save(small_product(), "small.onnx")
     assert not (folder / "cache").exists()
     alone = json.loads(plan("--costs", "measured", "--output-format", "json"))
     usual = json.loads(plan("--output-format", "json"))

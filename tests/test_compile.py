@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx.parser import parse_model
 
 import collage_dsl as collage
 from collage_dsl.backends.base import LibraryBackend
@@ -49,6 +51,15 @@ class Mine(Faulty):
 
     def supports(self, graph: Graph) -> str | None:
         return "it is a relu" if "nn.relu" in graph.operators(graph.calls) else None
+
+
+def of_two_kernels() -> onnx.ModelProto:
+    """For tests of what becomes of a relu that fails."""
+    return parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> two (float[4, 8] x) => (float[4, 8] y) {
+          relu = Relu (x)  y = Softmax (relu)
+        }"""
+    )
 
 
 def faulty(name: str) -> FusionSpec:
@@ -318,7 +329,7 @@ def test_wrong_inputs_are_refused(
 def test_a_backend_that_fails_makes_only_that_kernel_infeasible(
     tmp_path: Path, backend: Crashing | Hanging | Refusing, reason: str
 ) -> None:
-    graph = from_onnx(small_convolution())
+    graph = from_onnx(of_two_kernels())
     spec = faulty(backend.name)
     found = collage.propose(graph, spec, NATIVE)
     with (
@@ -336,7 +347,7 @@ def test_a_backend_that_fails_makes_only_that_kernel_infeasible(
 def test_a_kernel_that_computes_wrong_has_no_cost(tmp_path: Path) -> None:
     with pytest.raises(collage.UncoveredError, match="relu: its results differ from those of"):
         collage.compile(
-            small_convolution(),
+            of_two_kernels(),
             [faulty("wrong")],
             backends=[Wrong()],
             store=tmp_path / "costs.sqlite",
@@ -365,7 +376,7 @@ def test_a_node_that_no_target_takes_is_named_with_the_reason_of_each(tmp_path: 
     refusing = faulty("refusing")
     with pytest.raises(collage.UncoveredError) as caught:
         collage.compile(
-            small_convolution(),
+            of_two_kernels(),
             [refusing],
             backends=[Refusing()],
             store=tmp_path / "costs.sqlite",
@@ -415,7 +426,7 @@ def test_the_current_folder_is_not_replaced(
 
 def cost_with(store: CostStore, backend: LibraryBackend, timeout: float = 60) -> Cost:
     """The cost of the relu of the small model for `backend`."""
-    graph = from_onnx(small_convolution())
+    graph = from_onnx(of_two_kernels())
     spec = faulty(backend.name)
     with MeasuredCost(backends_of([spec], [backend]), store, timeout=timeout) as cost:
         return next(cost(c) for c in spec.candidates(graph) if c.label == "nn.relu")

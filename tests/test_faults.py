@@ -16,6 +16,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from onnx.parser import parse_model
 
 import collage_dsl as collage
 from collage_dsl.backends.base import Backend
@@ -30,6 +31,7 @@ from collage_dsl.measuring.worker import Workers
 from collage_dsl.report.documents import MeasurementsDocument
 from collage_dsl.report.text import measurements_text
 from collage_dsl.rules import FusionSpec, OpCallByKind
+from tests.blows import Blow, struck
 from tests.cases import covering, slow
 from tests.commands import said as command
 from tests.faulty_backends import Crashing, Hanging
@@ -41,44 +43,12 @@ from tests.planted_backends import (
     WritingToOperands,
     WrongForNegative,
 )
-from tests.sandbox import COMPILE, PLAN, STORE, Sandbox
+from tests.sandbox import COMPILE, MODEL, PLAN, STORE, Sandbox
 
 NATIVE = FusionSpec(Toolchain("tvm"), OpCallByKind())
 
 
 # ---- Processes that are killed ----
-
-
-@dataclass(frozen=True, slots=True)
-class Blow:
-    """
-    A task that kills its process (`worker`), the process from which that was forked (`server`), or
-    the tracker of resources, when it is built or timed for the first time: then there is a `file`.
-    """
-
-    name: str
-    victims: tuple[str, ...]
-    when: str
-    file: str
-    tracker: int
-
-
-def struck(task: Blow) -> Generator[None, None, str]:
-    if task.when == "building":
-        strike(task)
-    yield
-    if task.when == "timing":
-        strike(task)
-    return f"did {task.name}"
-
-
-def strike(task: Blow) -> None:
-    if not task.victims or Path(task.file).exists():
-        return
-    Path(task.file).touch()
-    numbers = {"worker": os.getpid(), "server": os.getppid(), "tracker": task.tracker}
-    for victim in task.victims:
-        os.kill(numbers[victim], signal.SIGKILL)
 
 
 def tracker() -> int:
@@ -139,11 +109,17 @@ def test_a_kernel_whose_process_is_killed_gets_its_cost(tmp_path: Path) -> None:
         assert stored(store, "nn.relu").cost == found
 
 
+NINE = """<ir_version: 8, opset_import: ["": 17]> nine (float[4, 8] x) => (float[4, 8] y) {
+  a = Relu (x)  b = Exp (a)  c = Tanh (b)  d = Neg (c)  e = Abs (d)
+  f = Sqrt (e)  g = Sigmoid (f)  h = Softmax (g)  y = Floor (h)
+}"""
+
+
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Sandbox:
-    """With a model of several kernels."""
+    """With a model of nine kernels, which take little time."""
     made = Sandbox(tmp_path)
-    onnx.save(small_convolution(), tmp_path / "model.onnx")
+    onnx.save(parse_model(NINE), tmp_path / "model.onnx")
     return made
 
 
@@ -239,7 +215,7 @@ def test_a_kernel_that_is_wrong_on_some_range_never_wins(
 ) -> None:
     path = tmp_path / "costs.sqlite"
     made = collage.compile(
-        small_convolution(),
+        parse_model(MODEL),
         [faulty(backend), NATIVE],
         backends=[backend],
         store=path,
@@ -291,6 +267,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
+    monkeypatch.setattr("collage_dsl.cli.costs.now", made)  # first, as this imports it
     monkeypatch.setattr(expiry_module, "now", made)
     return made
 

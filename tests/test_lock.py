@@ -19,7 +19,7 @@ from collage_dsl.engine.replay import replay
 from collage_dsl.engine.specs import specs_of
 from collage_dsl.graph import CandidateKernel
 from tests.commands import said
-from tests.models import small_convolution
+from tests.models import small_convolution, small_product
 
 TARGETS = ("native", "onnxruntime")
 
@@ -226,7 +226,7 @@ def test_a_file_that_is_no_lock_is_refused(tmp_path: Path, text: str, said: str)
 
 def test_the_commands_freeze_and_compile(tmp_path: Path) -> None:
     model, lock, store = tmp_path / "small.onnx", tmp_path / "a.lock", tmp_path / "costs.sqlite"
-    onnx.save(small_convolution(), model)
+    onnx.save(small_product(), model)
     both = ("-t", "native", "-t", "onnxruntime")
 
     frozen = said("freeze", model, *both, "--store", store, "-o", lock)

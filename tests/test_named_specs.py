@@ -16,7 +16,7 @@ from collage_dsl.engine.named import UnknownTarget, specs_named
 from collage_dsl.engine.specs import specs_of
 from collage_dsl.resources import shipped_specs
 from tests.commands import said
-from tests.models import small_convolution
+from tests.models import small_convolution, small_product
 from tests.test_partition_pass import callees, chain, price
 
 TWO = """\
@@ -191,7 +191,7 @@ def test_a_model_is_compiled_saved_and_loaded_with_strings_for_paths(tmp_path: P
 
 def test_kernels_are_measured_into_a_store_whose_path_is_a_string(tmp_path: Path) -> None:
     store = str(tmp_path / "costs.sqlite")
-    compiled = collage.compile(small_convolution(), ["native"], store=store, race_seconds=0.01)
+    compiled = collage.compile(small_product(), ["native"], store=store, race_seconds=0.01)
 
     assert compiled.report.measurements.measured > 0
     with CostStore(store) as kept:

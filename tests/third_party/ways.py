@@ -35,7 +35,7 @@ def run(executable: Any, x: Any) -> list[float]:
 
 def main(path: str) -> None:
     spec = collage.gather(TARGET)
-    x = np.random.default_rng(5).normal(size=(1, 3, 12, 12)).astype(np.float32)
+    x = np.random.default_rng(5).normal(size=(4, 6)).astype(np.float32)
     model = onnx.load_model(path)
     module = from_onnx(model, keep_params_in_input=False)
     (name,) = (value.name for value in model.graph.input)
