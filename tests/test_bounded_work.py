@@ -13,6 +13,7 @@ from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.language import load, parse_graph
 from collage_dsl.rules.near import near
 from collage_dsl.rules.trace import MORE_CANDIDATES, MOST_CANDIDATES
+from tests.cases import slow
 
 
 def proposed(
@@ -143,7 +144,7 @@ HORIZONTAL = "horizontal(op_call_by_kind(), max: 8)"
     ("rule", "graph", "stops"),
     [
         (f"{COMBINED})", branches(32), "combine_by_primitives"),
-        (f"{COMBINED}, max_depth: 50)", chain(1000), "combine_by_primitives"),
+        slow(f"{COMBINED}, max_depth: 50)", chain(1000), "combine_by_primitives"),
         (f"{COMBINED}, max_nodes: 12)", branches(60), "combine_by_primitives"),
         (f"{COMBINED}, max_splits: 2)", chain(400), "combine_by_primitives"),
         (HORIZONTAL, branches(120), "horizontal"),

@@ -6,6 +6,7 @@ from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.language import check
 from collage_dsl.language.resolve.pattern_tables import table
 from collage_dsl.source import Source
+from tests.cases import sample
 
 
 def codes(text: str) -> list[str]:
@@ -130,19 +131,22 @@ def test_patterns_are_a_hundred_operators_deep(operand: str, deep: int) -> None:
 
 @pytest.mark.parametrize(
     ("operand", "calls"),
-    [
-        ("exp(x)", 1),
-        ("add(exp(x), tanh(x))", 3),
-        ("concat((exp(x), tanh(x)))", 4),
-        ("tanh(split(x).1)", 3),
-        ("exp(repeat[1..3] tanh(x))", 4),
-        ("exp(repeat[1..3] add(x, tanh(x)))", 7),
-        ("exp((tanh(x) | sin(x)))", 3),
-        ("inner(exp(x))", 4),
-        ("concat((inner(x), x))", 5),
-        ("tanh(split(inner(x)).1)", 6),
-        ("exp(repeat[1..3] add(x, inner(x)))", 13),
-    ],
+    sample(
+        2,
+        [
+            ("exp(x)", 1),
+            ("add(exp(x), tanh(x))", 3),
+            ("concat((exp(x), tanh(x)))", 4),
+            ("tanh(split(x).1)", 3),
+            ("exp(repeat[1..3] tanh(x))", 4),
+            ("exp(repeat[1..3] add(x, tanh(x)))", 7),
+            ("exp((tanh(x) | sin(x)))", 3),
+            ("inner(exp(x))", 4),
+            ("concat((inner(x), x))", 5),
+            ("tanh(split(inner(x)).1)", 6),
+            ("exp(repeat[1..3] add(x, inner(x)))", 13),
+        ],
+    ),
 )
 def test_patterns_have_ten_thousand_calls(operand: str, calls: int) -> None:
     """Alternatives make up for what `operand` has less."""

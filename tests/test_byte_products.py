@@ -30,7 +30,7 @@ from collage_dsl.backends.variants import unpromising, unsuitable
 from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.variants import pinned
 from collage_dsl.resources import folder
-from tests.cases import covering
+from tests.cases import covering, slow
 from tests.reference import run_onnx
 from tests.test_schedule import Array, built, native, outputs
 
@@ -403,7 +403,7 @@ QUANTIZED_NETS = [
     (product_net, of_type(QuantType.QUInt8, per_channel=False)),
     (image_net, of_type(QuantType.QInt8, per_channel=True)),
     (dynamic_net, dynamic),
-    (image_net, dynamic),
+    slow(image_net, dynamic),
     (image_net, with_operators_on_bytes),
 ]
 

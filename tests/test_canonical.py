@@ -16,14 +16,13 @@ from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx as tvm_from_onnx
 
 import collage_dsl as collage
-from benchmarks.onnx_cases import cases
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.frontend.light import light_model, light_models
 from collage_dsl.frontend.to_relax import to_relax
 from collage_dsl.graph import Form, Graph
 
 op = relax.op
-FAST = ("squeezenet", "shufflenet", "inception_v1", "densenet121")
+FAST = ("squeezenet", "shufflenet", "inception_v1")
 
 
 def digests(graph: Graph) -> tuple[Counter[int], list[int]]:
@@ -76,39 +75,6 @@ def test_a_light_model_has_the_same_plan_from_either_importer(name: str) -> None
 _ROOT = Path(collage.__file__).parent
 _FOLDER = _ROOT / "specs" if (_ROOT / "specs").exists() else _ROOT.parent / "specs"
 SPECS = [(_FOLDER / "native.collage", "tvm"), (_FOLDER / "onnxruntime.collage", "onnxruntime")]
-
-CASES = """
-    add_bcast and4d argmax_keepdims_example averagepool_2d_pads averagepool_2d_same_upper
-    basic_conv_with_padding batchnorm_example batchnorm_epsilon cast_FLOAT_to_FLOAT16 ceil
-    concat_2d_axis_1 conv_with_strides_padding
-    constant_pad cumsum_1d div_bcast edge_pad elu flatten_axis1 gather_0 gather_1
-    gather_elements_0 gather_elements_1 gather_negative_indices gathernd_example_float32
-    gemm_all_attributes gemm_alpha gemm_default_vector_bias gemm_transposeB globalaveragepool
-    hardsigmoid hardswish instancenorm_example leakyrelu
-    logsoftmax_axis_1 lrn lrn_default matmul_3d max_example max_two_inputs maxpool_2d_pads
-    mean_example min_example mul_bcast prelu_broadcast reduce_mean_keepdims_example relu
-    scatter_elements_with_axis scatternd shrink_hard sigmoid
-    softmax_axis_0 softmax_axis_2 softmax_large_number split_equal_parts_1d_opset13 sub_bcast
-    sum_example sum_one_input sum_two_inputs transpose_all_permutations_1 where_example
-"""
-
-
-def test_a_case_of_onnx_is_the_same_graph_from_either_importer() -> None:
-    wanted = {f"test_{name}" for name in CASES.split()}
-    known = [case for case in cases(("node",)) if case.name in wanted]
-    compared, different = 0, []
-    for case in known:
-        model = case.model
-        try:
-            theirs = tvm_from_onnx(model, keep_params_in_input=False)
-        except Exception:  # TVM lacks the operator, or wants its shapes to be constant.
-            continue
-        compared += 1
-        if digests(collage.from_onnx(model)) != digests(collage.from_relax(theirs)):
-            different.append(case.name)
-    assert different == []
-    assert compared > 40
-
 
 # ---- Values ----
 

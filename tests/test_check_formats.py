@@ -1,8 +1,7 @@
 """`collage check --output-format`: each by the convention of who reads it."""
 
+import contextlib
 import json
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -175,10 +174,10 @@ else may be there. No package ships the schema of the standard itself.
 
 
 def checked(folder: Path, format_: str, *names: str) -> Done:
-    command = [sys.executable, "-m", "collage_dsl.cli.main", "check", "--output-format", format_]
-    done = subprocess.run([*command, *names], cwd=folder, capture_output=True, text=True)
-    assert done.stderr == ""
-    return Done(done.returncode, done.stdout, done.stderr)
+    with contextlib.chdir(folder):
+        done = said("check", "--output-format", format_, *names)
+    assert done.err == ""
+    return done
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def test_one_core_starts_no_thread_and_two_start_one() -> None:
 @pytest.mark.parametrize(
     "environment",
     [
-        {},
+        slow({}),
         slow({"TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}),
         slow({"TVM_NUM_THREADS": "8", "TVM_BIND_THREADS": "1"}),
         {"TVM_BIND_THREADS": "1", "TVM_THREAD_POOL_SPIN_COUNT": "100000000"},

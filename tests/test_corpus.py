@@ -11,6 +11,7 @@ from collage_dsl.language import check, to_text
 from collage_dsl.language.resolve.pattern_tables import table, table_names
 from collage_dsl.rules import DFPattern, FusionSpec, Pattern, Union
 from collage_dsl.source import Source
+from tests.cases import sample
 from tests.corpus import PAGES, findings, mistakes, shown
 
 ROOT = Path(__file__).parents[1]
@@ -34,8 +35,10 @@ TABLES = {name: tuple(table(name).patterns.values()) for name in table_names()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_findings_are_those_recorded(page: Path) -> None:
-    known = [(each.text, each.found) for each in CORPUS if each.page == page.stem]
+@pytest.mark.parametrize("first", sample(3, range(3)))
+def test_the_findings_are_those_recorded(page: Path, first: int) -> None:
+    """Of every third text of a page, from its `first` one."""
+    known = [(each.text, each.found) for each in CORPUS if each.page == page.stem][first::3]
 
     assert [(text, shown(findings(text))) for text, _ in known] == known
 

@@ -108,7 +108,7 @@ POOL = [
 ]
 
 
-@pytest.mark.parametrize("seed", sample(3, range(5)))
+@pytest.mark.parametrize("seed", sample(5, range(5)))
 def test_the_planted_plan_is_found_among_many_without_trying_most(seed: int) -> None:
     generator = random.Random(seed)
     costs = {each: len(each.nodes) * generator.uniform(1.0, 1.5) for each in POOL}

@@ -263,7 +263,7 @@ def test_formatting_any_text_keeps_it(text: str) -> None:
     holds(text)
 
 
-@cases(50)
+@cases(25)
 @given(st.lists(st.tuples(st.integers(0, len(SPEC)), st.sampled_from(["#a\n", "\n#b\n", "\n\n"]))))
 @example([(60, "#a\n"), (62, "\n#b\n"), (62, "#a\n")])
 @example([(80, "#a\n"), (80, "#b\n")])

@@ -47,7 +47,8 @@ def check(name: str) -> None:
     assert largest_error(model, graph) < 1e-4
 
 
-@pytest.mark.parametrize("name", [slow("squeezenet"), "shufflenet"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
 def test_a_small_light_model_computes_the_same(name: str) -> None:
     check(name)
 
@@ -58,15 +59,17 @@ def test_a_large_light_model_computes_the_same(name: str) -> None:
     check(name)
 
 
-@pytest.mark.parametrize("name", ["resnet50", "densenet121"])
-def test_a_large_light_model_is_in_canonical_form(name: str) -> None:
+@pytest.mark.parametrize("name", ["shufflenet", "resnet50", slow("densenet121")])
+def test_a_light_model_is_in_canonical_form(name: str) -> None:
     words = OPERATORS[name].split()
     graph = from_onnx(light_model(name))
 
     assert Counter(operators(graph)) == dict(zip(words[::2], map(int, words[1::2]), strict=True))
 
 
-@pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "inception_v1", "resnet50"])
+@pytest.mark.parametrize(
+    "name", ["squeezenet", "shufflenet", slow("inception_v1"), slow("resnet50")]
+)
 def test_the_outputs_of_a_light_model_vary(name: str) -> None:
     model = light_model(name)
     graph = from_onnx(model)

@@ -32,6 +32,7 @@ from collage_dsl.graph import (
 )
 from collage_dsl.language.loading import patterns
 from collage_dsl.rules.matcher import Attempt, matches
+from tests.cases import slow
 
 F32 = "float32"
 
@@ -127,7 +128,7 @@ def test_a_module_comes_back_as_it_was(name: str) -> None:
 
 
 # The others are large, and have no operator that these lack.
-@pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "inception_v1", "densenet121"])
+@pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "inception_v1", slow("densenet121")])
 def test_a_light_model_comes_back_as_it_was(name: str) -> None:
     graph = from_onnx(light_model(name))
 

@@ -26,7 +26,7 @@ from collage_dsl.realization.partition import realize
 from collage_dsl.realization.runners import runner
 from collage_dsl.realization.signature import ExecutableError, Signature
 from collage_dsl.resources import shipped_spec
-from tests.cases import covering
+from tests.cases import covering, slow
 
 Array = np.ndarray[Any, Any]
 
@@ -340,7 +340,7 @@ def test_regions_are_scaled_before_half_a_pixel_is_taken_from_them() -> None:
     agrees(model, {"x": f32(1, 1, 8, 8), "r": regions})
 
 
-@pytest.mark.parametrize("reduction", ["ReduceSum", "ReduceProd", "ReduceL2"])
+@pytest.mark.parametrize("reduction", [slow("ReduceSum"), slow("ReduceProd"), "ReduceL2"])
 def test_a_reduction_of_a_part_that_may_be_empty_starts_anyway(reduction: str) -> None:
     model = parsed(
         f"""(float[n,64] x) => (float[1,64] y, float[64,64] z) {{

@@ -11,7 +11,8 @@ import pytest
 from collage_dsl.cost import CostStore, StoreError
 from collage_dsl.cost.records import Records
 from collage_dsl.cost.table import CostTable, TableError
-from tests.commands import assert_one_message, collage
+from tests.cases import slow
+from tests.commands import assert_one_message, collage, said
 from tests.models import small_convolution
 
 NATIVE = Path(__file__).parent.parent / "specs" / "native.collage"
@@ -28,7 +29,7 @@ def test_a_pipe_is_no_spec_file(tmp_path: Path, command: str) -> None:
     assert f"cannot read {path}: it is a pipe" in done.out + done.err
 
 
-@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- 2>&-"])
+@pytest.mark.parametrize("closed", [slow("<&-"), slow("2>&-"), "<&- 2>&-"])
 def test_a_standard_stream_may_be_closed(closed: str) -> None:
     command = f"exec {sys.executable} -m collage_dsl.cli.main check {NATIVE} {closed}"
 
@@ -39,7 +40,7 @@ def test_a_standard_stream_may_be_closed(closed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "why"),
     [
         ("tvm: {ops: {a: 1, a: 2}}", "the key `a` is there twice"),
         ("tvm: &a {ops: {x: 1}}\nonnx: *a", "aliases are not read"),
@@ -53,13 +54,13 @@ def test_a_standard_stream_may_be_closed(closed: str) -> None:
         ("a" * (1 << 20) + "bc", "it has more than 1048576 bytes"),
     ],
 )
-def test_an_odd_table_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_an_odd_table_is_refused(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "costs.yaml"
     path.write_text(text)
 
     with pytest.raises(TableError, match="cost table") as caught:
         CostTable.load(path)
-    assert said in str(caught.value)
+    assert why in str(caught.value)
     assert str(path) in str(caught.value)
     assert "^" not in str(caught.value)
 
@@ -79,13 +80,13 @@ def test_what_is_no_file_is_no_database(
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("/dev/zero")
 
-    for path, said in (("", "a folder"), ("pipe", "a pipe"), ("link", "a device or a socket")):
-        with pytest.raises(StoreError, match=f"cannot open .*: it is {said}"):
+    for path, kind in (("", "a folder"), ("pipe", "a pipe"), ("link", "a device or a socket")):
+        with pytest.raises(StoreError, match=f"cannot open .*: it is {kind}"):
             database(tmp_path / path)
 
 
 def test_a_command_that_cannot_read_a_table_says_so(tmp_path: Path) -> None:
-    done = collage("plan", "none.onnx", "-t", NATIVE, "--costs", tmp_path)
+    done = said("plan", "none.onnx", "-t", NATIVE, "--costs", tmp_path)
 
     assert_one_message(done, 2, "cannot read the cost table", "it is a folder")
 
@@ -97,6 +98,6 @@ def test_a_store_that_is_no_file_is_refused_where_it_is_only_read(
     model = tmp_path / "model.onnx"
     onnx.save(small_convolution(), model)
 
-    done = collage("plan", model, "-t", NATIVE, "--costs", source, "--store", tmp_path)
+    done = said("plan", model, "-t", NATIVE, "--costs", source, "--store", tmp_path)
 
     assert_one_message(done, 2, f"cannot open the cost store {tmp_path}", "it is a folder")

@@ -188,7 +188,7 @@ def test_any_json_is_understood_or_refused(value: object) -> None:
 
 @pytest.mark.parametrize("name", sample(2, TEXTS))
 def test_a_large_text_is_understood_or_refused(name: str) -> None:
-    text = TEXTS[name](MAX_CHARACTERS // 20)
+    text = TEXTS[name](MAX_CHARACTERS // 40)
     for tool in (*TOOLS.values(), edited):
         tool(text)
 

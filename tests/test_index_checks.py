@@ -20,8 +20,7 @@ from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.signature import ExecutableError
-from tests.commands import assert_one_message
-from tests.commands import collage as in_a_process
+from tests.commands import assert_one_message, said
 from tests.one_kernel import Array, node, one_kernel, onnx_model
 from tests.reference import run_onnx
 
@@ -337,7 +336,7 @@ def test_a_saved_model_refuses_an_index_out_of_range(
     alone = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "InputError: index 7 is out of range" in alone.stderr
 
-    done = in_a_process("run", tmp_path / "out", "--inputs", tmp_path / "in.npz")
+    done = said("run", tmp_path / "out", "--inputs", tmp_path / "in.npz")
 
     assert_one_message(
         done,
@@ -351,7 +350,7 @@ def test_random_inputs_that_a_model_refuses_are_not_called_wrong_inputs(tmp_path
     model = onnx_model([node("Gather", "x i", "g"), node("Relu", "g")], inputs)
     collage.compile(model, [SPEC], cost=lambda _: 1e-6, race_seconds=0.01).save(tmp_path / "out")
 
-    done = in_a_process("run", tmp_path / "out")
+    done = said("run", tmp_path / "out")
 
     assert done.code == 2
     assert done.err.startswith("error: the model cannot run on random inputs: index 1 is out of")

@@ -17,6 +17,7 @@ import pytest
 
 import collage_dsl as collage
 from collage_dsl.scratch import replacement, scratch_folder, sweep
+from tests.cases import covering
 from tests.sandbox import COMPILE, FORMAT, PLAN, RUN, STORE, Sandbox
 
 X = np.array([-1, 0, 2], np.float32)
@@ -262,8 +263,11 @@ def hang(file: str) -> Generator[None, None, None]:
     yield
 
 
-@pytest.mark.parametrize("program", [COMPILER, WORKER], ids=["compiler", "worker"])
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+@pytest.mark.parametrize(
+    ("program", "end"),
+    covering([COMPILER, WORKER], [signal.SIGKILL, signal.SIGINT]),
+    ids={COMPILER: "compiler", WORKER: "worker"}.get,
+)
 def test_no_process_outlives_the_one_that_started_it(
     tmp_path_factory: pytest.TempPathFactory, program: str, end: signal.Signals
 ) -> None:

@@ -75,7 +75,7 @@ def test_a_frozen_model_has_the_same_plan_and_the_same_bytes(
 
 
 def test_a_frozen_model_keeps_its_plan_for_each_size(tmp_path: Path) -> None:
-    model = small_convolution()
+    model = small_product()
     shape = tuple(d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim)
     options = {"shapes": {model.graph.input[0].name: ("n", *shape[1:])}, "sizes": {"n": (1, 2)}}
     first = compiled(model, **options)

@@ -134,7 +134,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", ["squeezenet", slow("shufflenet"), "transformer"])
 def test_compile_builds_the_kernels_that_were_measured(
     model: str, prices: Prices, modules: list[tvm.IRModule], tmp_path: Path
 ) -> None:
@@ -144,7 +144,7 @@ def test_compile_builds_the_kernels_that_were_measured(
     assert_measured(modules[0], prices)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", ["squeezenet", slow("shufflenet"), "transformer"])
 def test_the_pass_makes_the_kernels_that_were_measured(
     model: str, prices: Prices, tmp_path: Path
 ) -> None:
@@ -228,9 +228,9 @@ def test_the_whole_pipeline_computes_what_the_module_did(condition: bool, tmp_pa
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_second_half_is_public_by_itself(tmp_path: Path) -> None:
+def test_the_second_half_is_public_by_itself() -> None:
     x = np.random.default_rng(1).normal(size=(8, 8)).astype(np.float32)
-    partition = collage.CollagePartition(TARGETS, store=tmp_path / "costs.sqlite")
+    partition = collage.CollagePartition(TARGETS, lambda _: 1e-6)
     executable = tvm.compile(partition(Awkward), LLVM, relax_pipeline=lowering())
     main = relax.VirtualMachine(executable, tvm.cpu())["main"]
 

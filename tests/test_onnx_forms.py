@@ -34,15 +34,11 @@ def test_some_rows_of_the_table_are_what_the_script_makes() -> None:
     of_onnx = (
         "Relu",
         "LayerNormalization",
-        "Conv",
         "LSTM",
-        "NonZero",
         "Slice",
-        "Cast",
         "TopK",
-        "QLinearConv",
     )
-    of_microsoft = ("BiasGelu", "FusedMatMul", "MultiHeadAttention", "MatMulNBits")
+    of_microsoft = ("BiasGelu", "MatMulNBits")
     names = [f"onnx.{name}" for name in of_onnx]
 
     assert is_up_to_date(*names, *(f"com.microsoft.{name}" for name in of_microsoft))

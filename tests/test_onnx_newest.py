@@ -12,11 +12,17 @@ import collage_dsl as collage
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.onnx_newest import NEWEST_IR, NEWEST_OPSET, lowered
 from collage_dsl.frontend.reference import reference_session
+from collage_dsl.graph import CandidateKernel
 from collage_dsl.offline import onnxruntime
 from tests.commands import said as run_command
 
 NEWEST = '<ir_version: 14, opset_import: ["": 28]> g '
 TARGETS = ("native", "onnxruntime")
+
+
+def price(kernel: CandidateKernel) -> float:
+    return 1e-6
+
 
 SAME = {
     "an operator that is as it was": "(float[2,8] x) => (float[2,8] y) { y = Relu(x) }",
@@ -56,7 +62,7 @@ def test_what_is_computed_is_what_the_newest_version_says(name: str) -> None:
     model = model_of(SAME[name])
     x = input_of(model)
 
-    found = collage.compile(model, targets=TARGETS, race_seconds=0.01).run({"x": x})
+    found = collage.compile(model, targets=TARGETS, cost=price, race_seconds=0.01).run({"x": x})
 
     expected = ReferenceEvaluator(model).run(None, {"x": x})
     for ours, theirs in zip(found.values(), expected, strict=True):
@@ -71,7 +77,7 @@ def test_a_function_of_a_model_may_call_a_new_operator() -> None:
     )
     x = input_of(model)
 
-    found = collage.compile(model, targets=["native"], race_seconds=0.01).run({"x": x})
+    found = collage.compile(model, targets=["native"], cost=price, race_seconds=0.01).run({"x": x})
 
     np.testing.assert_allclose(found["y"], x * x / (1 + np.exp(-x)), rtol=1e-5, atol=1e-6)
 
@@ -107,7 +113,7 @@ def test_the_standard_operators_may_have_the_long_name_of_their_domain() -> None
     model.opset_import[0].domain = model.graph.node[0].domain = "ai.onnx"
     x = input_of(model)
 
-    found = collage.compile(model, targets=["native"], race_seconds=0.01).run({"x": x})
+    found = collage.compile(model, targets=["native"], cost=price, race_seconds=0.01).run({"x": x})
 
     np.testing.assert_allclose(found["y"], x * x / (1 + np.exp(-x)), rtol=1e-5, atol=1e-6)
 

@@ -16,6 +16,7 @@ F32 = TensorType("float32", (4, 8))
 ROW = TensorType("float32", (8,))
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 def test_the_table_is_what_the_script_makes_of_the_installed_tvm() -> None:
     done = subprocess.run(

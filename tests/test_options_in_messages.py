@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -15,8 +16,13 @@ from tests.commands import said
 PACKAGE = Path(collage_dsl.__file__).parent
 
 
-def texts() -> Iterator[tuple[Path, str]]:
+@cache
+def texts() -> list[tuple[Path, str]]:
     """The texts in the code below the command line, with `{}` for what is filled in."""
+    return [*_texts()]
+
+
+def _texts() -> Iterator[tuple[Path, str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         if "cli" in path.relative_to(PACKAGE).parts:
             continue

@@ -20,6 +20,7 @@ from collage_dsl.frontend.to_relax import to_relax
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.rules import FusionSpec
 from collage_dsl.targets.attach import TargetError
+from tests.cases import slow
 from tests.partitioned import FUSE, LEGALIZE, assert_same_results
 from tests.random_relax import relax_graph
 from tests.tvm_oracle import with_values
@@ -669,8 +670,8 @@ class Lowered:
     ("operators", "kernel"),
     [
         ([], "tvm_call_tir_call_tir_call_tir_call_tir"),
-        (["relax.exp"], "tvm_exp_call_tir_call_tir_call_tir"),
-        (["relax.negative"], "tvm_call_tir_call_tir_call_tir_negative"),
+        slow(["relax.exp"], "tvm_exp_call_tir_call_tir_call_tir"),
+        slow(["relax.negative"], "tvm_call_tir_call_tir_call_tir_negative"),
     ],
 )
 def test_kernels_that_call_compiled_functions_are_measured(

@@ -310,8 +310,9 @@ except Exception as error:
     assert total == "32.0"
     assert "the engine `plug_in` (pricing:plug_in) cannot run kernel" in failed
     assert ": ValueError: seven" in failed
-    assert ran().startswith(f"ExecutableError cannot load {out}: kernel ")
-    assert "needs the engine `plug_in`: install the Python package that declares it" in ran()
+    without = ran()
+    assert without.startswith(f"ExecutableError cannot load {out}: kernel ")
+    assert "needs the engine `plug_in`: install the Python package that declares it" in without
 
 
 # ---- Sources of costs, and strategies ----

@@ -159,7 +159,7 @@ import os, threading
 import numpy as np
 import tvm
 import collage_dsl as collage
-from tests.models import small_convolution
+from tests.models import small_product
 
 stop = threading.Event()
 
@@ -172,10 +172,8 @@ def write() -> None:
 
 writer = threading.Thread(target=write)
 writer.start()
-compiled = collage.compile(
-    small_convolution(), [SPEC], cost=lambda _: 1e-6, race_seconds=0.01
-)
-compiled.run({"x": np.zeros((1, 3, 12, 12), np.float32)})
+compiled = collage.compile(small_product(), [SPEC], cost=lambda _: 1e-6, race_seconds=0.01)
+compiled.run({"x": np.zeros((4, 6), np.float32)})
 for name in ("first", "second"):
     compiled.save(name)
     collage.load_executable(name)

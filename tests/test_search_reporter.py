@@ -61,7 +61,7 @@ class Heard(NoReporter):
 
 
 @pytest.mark.parametrize("strategy", [dijkstra, milp, beam, exhaustive], ids=lambda s: s.__name__)
-@cases(80)
+@cases(40)
 @given(seed=SEEDS, bounded=st.booleans())
 def test_a_reporter_hears_what_the_record_of_the_plan_says(
     strategy: Callable[[Problem], Plan], seed: int, bounded: bool

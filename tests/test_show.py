@@ -211,14 +211,14 @@ def test_calls_that_a_placement_rules_out_are_not_covered(tmp_path: Path) -> Non
 
 
 def test_commands_compile_and_run_what_has_kept_nodes(tmp_path: Path) -> None:
-    store = ("--store", tmp_path / "costs.sqlite")
-    targets = ("-t", "native", "-t", "onnxruntime")
+    targets = ("-t", "native", "-t", "onnxruntime", "--store", tmp_path / "costs.sqlite")
+    costs = ("--costs", "analytic", "--costs", "measured")
     for name, shape in (("found", ()), ("sequences", ()), ("free", ("--shape", "x=n,5"))):
         made = MODELS.get(name, MODELS["custom"])
         file = tmp_path / f"{name}.onnx"
         onnx.save(made, file)
 
-        done = said("compile", file, *targets, *store, *shape, "-o", tmp_path / name)
+        done = said("compile", file, *targets, *costs, *shape, "-o", tmp_path / name)
         assert done.code == 0, done.err
         done = said("run", tmp_path / name, "--outputs", tmp_path / f"{name}.npz")
         assert done.code == 0, done.err

@@ -50,7 +50,7 @@ def test_no_pattern_is_refused_that_a_node_matches(part: int) -> None:
     found = {}
     for op, cases in [*by_operator().items()][part::PARTS]:
         rng = random.Random(op)
-        for case in cases[:2]:
+        for case in cases[:1]:
             found[case.name] = refusals(case) + refusals(case, rng)
 
     assert {name: said for name, said in found.items() if said} == {}

@@ -62,7 +62,7 @@ def test_a_picture_is_written_to_standard_output_whatever_that_is(folder: Path) 
     assert done.stdout.startswith(b"<svg")
 
 
-@pytest.mark.parametrize("form", ["json", slow("yaml"), "collage"])
+@pytest.mark.parametrize("form", ["json", slow("yaml"), slow("collage")])
 def test_what_will_be_a_file_is_utf8_in_any_encoding(folder: Path, form: str) -> None:
     command = f"collage convert spec --to {form}"
 
@@ -100,9 +100,9 @@ def test_streams_that_are_closed_or_full(
 def test_a_command_goes_on_if_nobody_reads_its_progress(folder: Path, errors: str) -> None:
     import onnx
 
-    from tests.models import small_convolution
+    from tests.models import small_product
 
-    onnx.save(small_convolution(), folder / "m.onnx")
+    onnx.save(small_product(), folder / "m.onnx")
 
     done = shell(f"collage compile m.onnx -t native --costs analytic -o out {errors}", folder)
 

@@ -134,7 +134,7 @@ def test_no_two_threads_race(program: str, tmp_path: Path) -> None:
     """Under ThreadSanitizer, which fails at the first access that nothing orders."""
     library = Path(libinfo.find_libtvm_ffi())
     includes = [f"-I{path}" for path in (RUNTIME, *libinfo.include_paths())]
-    compiler = [os.environ.get("CXX", "g++"), "-std=c++17", "-O1", "-g", "-pthread"]
+    compiler = [os.environ.get("CXX", "g++"), "-std=c++17", "-O0", "-pthread"]
     sanitizer = ["-fsanitize=thread", "-Wno-tsan"]
     sources = [str(PROGRAMS / f"{program}.cc"), str(library), f"-Wl,-rpath,{library.parent}"]
     made = tmp_path / program

@@ -4,6 +4,7 @@ import pytest
 
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.language import parse_graph
+from tests.cases import slow
 from tests.one_kernel import one_kernel_of
 
 SAMPLED = "x: f32[1, 2, 6, 6]; g: f32[1, 2, 4, 4]; y = image.grid_sample(x, g)"
@@ -49,7 +50,7 @@ def test_what_has_no_kernel_is_refused_with_a_reason(text: str, reason: str) -> 
     "text",
     [
         "x: f32[3, 4]; y = eye_like(x, 0); return y;",
-        f'{SAMPLED} [method = "bilinear", padding_mode = "reflection"]; return y;',
+        slow(f'{SAMPLED} [method = "bilinear", padding_mode = "reflection"]; return y;'),
         "x: f32[n, 4]; y = nn.relu(x); return y;",
     ],
 )

@@ -111,21 +111,18 @@ def test_a_target_that_allows_no_fitting_variant_is_told_why(store: CostStore) -
         realize(from_onnx(small_convolution()), kernels("halved"), lambda _: Varied())
 
 
-def compiled(tmp_path: Path, *variants: str) -> collage.Compiled:
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> collage.Compiled:
     return collage.compile(
         small_convolution(),
-        [spec(*variants)],
-        store=tmp_path / "costs.sqlite",
+        [spec()],
+        store=tmp_path_factory.mktemp("compiled") / "costs.sqlite",
         backends=[Varied()],
         race_seconds=0.05,
     )
 
 
-def test_weights_are_prepared_when_a_model_is_loaded(tmp_path: Path) -> None:
-    made = compiled(tmp_path, "direct", "halved")
-    by_variant = [each.variant for each in made.plan.kernels if each.label == "nn.conv2d"]
-    assert by_variant in (["direct"], ["halved"])
-
+def test_weights_are_prepared_when_a_model_is_loaded() -> None:
     graph = from_onnx(small_convolution())
     chosen = [each if each.label != "nn.conv2d" else convolution("halved") for each in kernels()]
     chosen = [replace(each, graph=graph) for each in chosen]
@@ -190,28 +187,28 @@ def test_the_pass_puts_prepared_weights_into_the_module(store: CostStore) -> Non
     assert relative_error(machine["main"](tvm.runtime.tensor(x())).numpy(), expected()) < 1e-5
 
 
-def test_a_report_names_the_variant_and_its_error(tmp_path: Path) -> None:
-    made = compiled(tmp_path)
-    kernel = next(each for each in made.report.plan.kernels if each.label == "nn.conv2d")
+def test_a_report_names_the_variant_and_its_error(compiled: collage.Compiled) -> None:
+    kernel = next(each for each in compiled.report.plan.kernels if each.label == "nn.conv2d")
 
     found = {each.name: each for each in kernel.variants}
     assert kernel.variant in ("direct", "halved")
     assert (found["halved"].error or 0) < 1e-6
     assert found["wrong"].cost is None
     assert "its results differ" in str(found["wrong"].reason)
-    assert kernel.variant in plan_text(made.report.plan)
+    assert kernel.variant in plan_text(compiled.report.plan)
 
 
-def test_a_search_with_the_costs_of_a_lock_chooses_the_same_variants(tmp_path: Path) -> None:
-    made = compiled(tmp_path)
-    lock = made.lock()
+def test_a_search_with_the_costs_of_a_lock_chooses_the_same_variants(
+    compiled: collage.Compiled,
+) -> None:
+    lock = compiled.lock()
 
     def replayed(lock: Lock) -> list[tuple[str, float | None]]:
         (found,) = replay(small_convolution(), [spec()], lock, backends=[Varied()])
         assert isinstance(found.plan, collage.Plan)
         return [(each.variant, each.error) for each in found.plan.kernels]
 
-    assert replayed(lock) == [(each.variant, each.error) for each in made.plan.kernels]
+    assert replayed(lock) == [(each.variant, each.error) for each in compiled.plan.kernels]
     assert {variant for variant, _ in replayed(lock)} <= {"direct", "halved"}
     content = json.loads(lock.text())
     for each in content["plans"][0]["costs"]:

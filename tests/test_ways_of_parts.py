@@ -58,7 +58,7 @@ def texts(parts: Iterable[Part], added: int, *, called: bool) -> str:
     return f"collage 1;\n{patterns}pattern p(x) {{{bindings} where {asked}; yield {of}; }}\n"
 
 
-@cases(40)
+@cases(20)
 @given(st.lists(PARTS, min_size=2, max_size=3), st.integers(-3, 3), st.booleans())
 def test_a_pattern_is_refused_exactly_if_no_ways_of_its_parts_go_together(
     parts: list[Part], added: int, called: bool
