@@ -17,6 +17,7 @@ from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 import collage_dsl as collage
 from collage_dsl.backends.schedule import schedule
 from collage_dsl.realization.lower import lower
+from tests.cases import slow
 from tests.test_schedule import (
     Array,
     Shapes,
@@ -30,7 +31,8 @@ from tests.test_schedule import (
 pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
 
 SPECS = Path(__file__).parent.parent / "specs"
-CORES = pytest.mark.parametrize("cores", [1, 2])
+CORES = pytest.mark.parametrize("cores", [slow(1), 2])
+"""For two cores, the loops for one are within parallel ones. Many shapes are tried with one."""
 
 
 def check(

@@ -195,7 +195,7 @@ def test_a_large_text_is_understood_or_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", forms(100))
 def test_a_large_form_is_understood_or_refused(name: str) -> None:
-    converted(forms(MOST_CHARACTERS // 20)[name], from_yaml if "yaml" in name else from_json)
+    converted(forms(MOST_CHARACTERS // 40)[name], from_yaml if "yaml" in name else from_json)
 
 
 EXP = "pattern r(x) { y = exp(x); yield y; }"

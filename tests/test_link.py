@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
+from onnx.parser import parse_model
 from tvm import relax, tirx
 from tvm.script import ir as I
 from tvm.script import relax as R
@@ -358,9 +359,13 @@ def candidates(library: str) -> list[CandidateKernel]:
 
 
 def test_linked_kernels_are_measured_built_and_run_when_they_are_loaded(tmp_path: Path) -> None:
+    model = parse_model(
+        """<ir_version: 8, opset_import: ["": 17]> g (float[1,2,4,4] x) => (float[1,2,4,4] y)
+        <float[2,2,1,1] w = {1, -2, 3, 4}> { c = Conv (x, w)  y = Relu (c) }"""
+    )
     options: Any = {"store": tmp_path / "costs", "race_seconds": 0.01, "plans": 1}
-    compiled = collage.compile(small_convolution(), [spec("onnxruntime")], **options)
-    x = np.random.default_rng(5).normal(size=(1, 3, 12, 12)).astype(np.float32)
+    compiled = collage.compile(model, [spec("onnxruntime")], **options)
+    x = np.random.default_rng(5).normal(size=(1, 2, 4, 4)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
     compiled.save(tmp_path / "out")
     program = f"""

@@ -31,7 +31,7 @@ from collage_dsl.realization.signature import Signature
 from collage_dsl.report.documents import PlanDocument
 from collage_dsl.report.text import plan_text
 from collage_dsl.search import Plan
-from tests.cases import covering
+from tests.cases import covering, slow
 
 Array = np.ndarray[Any, Any]
 
@@ -443,7 +443,7 @@ def test_unary_operators_of_float16() -> None:
     check([*cases, sign], {"x": x}, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("factor", [1, 100])
+@pytest.mark.parametrize("factor", [slow(1), 100])
 def test_sums_of_float16_neither_overflow_nor_lose_digits(factor: int) -> None:
     random = np.random.default_rng(6)
     x = (random.normal(1, 1, (1, 8, 12, 9)) * factor).astype(HALF)

@@ -347,7 +347,7 @@ class RenamedOnnxRuntime(OnnxRuntime):
     [
         pytest.param(compiled, addons, id="addons"),
         pytest.param(lowered, list, id="pipeline"),
-        pytest.param(lowered, addons, id="pipeline and addons"),
+        pytest.param(lowered, addons, id="pipeline and addons", marks=pytest.mark.slow),
         pytest.param(generated, list, id="code generator"),
     ],
 )

@@ -19,12 +19,13 @@ from collage_dsl.backends.schedule.scheduled import VariantError
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import unpromising
 from collage_dsl.graph import Toolchain
-from tests.cases import covering
+from tests.cases import covering, slow
 from tests.test_schedule import Array, Shapes, built, fused, native
 
 pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
 
-CORES = pytest.mark.parametrize("cores", [1, 2])
+CORES = pytest.mark.parametrize("cores", [slow(1), 2])
+"""For two cores, the loops for one are within parallel ones. Many shapes are tried with one."""
 RUNNING = [None, "haswell", "x86-64"]
 PROCESSORS = pytest.mark.parametrize("processor", RUNNING)
 

@@ -338,7 +338,7 @@ def test_a_refined_model_computes_what_onnxruntime_does(tmp_path: Path) -> None:
         cost=cost,
         race_seconds=0.02,
         refine="evolutionary",
-        budget=4,
+        budget=2,
         refine_state=tmp_path,
     )
     expected = run_onnx(small_convolution(), random_input())
@@ -350,6 +350,6 @@ def test_a_refined_model_computes_what_onnxruntime_does(tmp_path: Path) -> None:
     assert report.refinement.run >= 1
     assert Path(report.refinement.state).parent == tmp_path
     text = compile_text(report)
-    assert f"refined for 4 s: {report.refinement.run} plan" in text
+    assert f"refined for 2 s: {report.refinement.run} plan" in text
     assert "error" in text
     assert CompileDocument.model_validate_json(report.model_dump_json()) == report

@@ -17,11 +17,12 @@ from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
 from collage_dsl.backends.runtime.cores import on_cores
 from collage_dsl.backends.schedule import schedule
-from tests.cases import covering
+from tests.cases import covering, slow
 
 Array = Any
 Shapes = Sequence[tuple[int, ...]]
-CORES = pytest.mark.parametrize("cores", [1, 2])
+CORES = pytest.mark.parametrize("cores", [slow(1), 2])
+"""For two cores, the loops for one are within parallel ones. Many shapes are tried with one."""
 
 pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
 

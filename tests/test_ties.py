@@ -33,6 +33,7 @@ from collage_dsl.measuring.task import (
 from collage_dsl.measuring.timing import method
 from collage_dsl.measuring.worker import Workers
 from collage_dsl.search import NO_REPORTER, Plan
+from tests.cases import slow
 from tests.workers import answer_jobs
 
 Task = KernelTask | OverheadTask | InTurnTask
@@ -420,7 +421,7 @@ def plan_of(cost: MeasuredCost, graph: Graph, priority: int, *, settles: bool) -
     return plan
 
 
-@pytest.mark.parametrize(("priority", "chosen"), [(0, "a"), (1, "b"), (-1, "a")])
+@pytest.mark.parametrize(("priority", "chosen"), [(0, "a"), (1, "b"), slow(-1, "a")])
 def test_noise_within_the_margin_chooses_no_plan(
     answers: Answers, tmp_path: Path, priority: int, chosen: str
 ) -> None:

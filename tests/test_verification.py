@@ -39,6 +39,7 @@ from collage_dsl.realization.verification import (
 )
 from collage_dsl.realization.verify import verify
 from collage_dsl.rules import FusionSpec, OpCallByKind
+from tests.cases import covering, slow
 from tests.models import small_convolution, transformer_block
 from tests.reference import run_onnx
 from tests.test_in_place import join, node
@@ -220,7 +221,7 @@ def test_what_is_right_for_small_inputs_only_is_seen_in_a_draw_of_large_ones() -
     assert caught.value.verification.worst.draw == "large"
 
 
-@pytest.mark.parametrize("model", [saturated, small_convolution, transformer_block])
+@pytest.mark.parametrize("model", [saturated, slow(small_convolution), transformer_block])
 def test_the_report_says_which_kernel_errs_most(model: Callable[[], onnx.ModelProto]) -> None:
     found = compiled(model())
     verification = found.report.verification
@@ -625,8 +626,7 @@ def test_integers_that_rounding_decides_do_not_count() -> None:
     assert compared(np.array([0, 2, 3]), right, lambda: [other]) == (np.inf, 0)
 
 
-@pytest.mark.parametrize("same_sign", [False, True])
-@pytest.mark.parametrize("of_integers", [False, True])
+@pytest.mark.parametrize(("same_sign", "of_integers"), covering([False, True], [False, True]))
 def test_floats_next_to_half_of_an_integer_may_be_rounded_either_way(
     *, same_sign: bool, of_integers: bool
 ) -> None:
