@@ -15,7 +15,7 @@ import yaml
 from collage_dsl.cli.formats import FORMATS
 from collage_dsl.cli.main import app
 from tests.built import built
-from tests.commands import collage
+from tests.commands import said
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -189,7 +189,7 @@ def test_the_hooks_leave_out_what_is_excluded(tmp_path: Path) -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
 
     for hook in hooks:
-        done = collage(*hook["entry"].split()[1:], wrong)
+        done = said(*hook["entry"].split()[1:], wrong)
         assert (done.code, done.err) == (0, "")
 
 

@@ -1,8 +1,6 @@
 """`collage fmt` as a user types it."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.commands import said
@@ -85,9 +83,8 @@ def test_a_file_that_cannot_be_read_ends_with_2(tmp_path: Path) -> None:
 
 def test_standard_input_is_formatted_to_standard_output() -> None:
     def fmt(text: str, *options: str) -> tuple[int, str, str]:
-        command = [sys.executable, "-m", "collage_dsl.cli.main", "fmt", "-", *options]
-        done = subprocess.run(command, input=text, capture_output=True, text=True)
-        return done.returncode, done.stdout, done.stderr
+        done = said("fmt", "-", *options, given=text)
+        return done.code, done.out, done.err
 
     assert fmt(LOOSE) == (0, NEAT, "")
     assert fmt(LOOSE, "--check", "--stdin-filename", "x.collage")[:2] == (
