@@ -11,8 +11,8 @@ from collage_dsl.language import check, to_text
 from collage_dsl.language.resolve.pattern_tables import table, table_names
 from collage_dsl.rules import DFPattern, FusionSpec, Pattern, Union
 from collage_dsl.source import Source
-from tests.cases import sample
-from tests.corpus import PAGES, findings, mistakes, shown
+from tests.cases import sample, slow
+from tests.corpus import PAGES, Mistake, findings, mistakes, shown
 
 ROOT = Path(__file__).parents[1]
 
@@ -34,11 +34,15 @@ IN_DOCS = [
 TABLES = {name: tuple(table(name).patterns.values()) for name in table_names()}
 
 
+def texts_of(page: Path) -> list[Mistake]:
+    return [each for each in CORPUS if each.page == page.stem]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 @pytest.mark.parametrize("first", sample(3, range(3)))
 def test_the_findings_are_those_recorded(page: Path, first: int) -> None:
     """Of every third text of a page, from its `first` one."""
-    known = [(each.text, each.found) for each in CORPUS if each.page == page.stem][first::3]
+    known = [(each.text, each.found) for each in texts_of(page)[first::3]]
 
     assert [(text, shown(findings(text))) for text, _ in known] == known
 
@@ -53,8 +57,10 @@ def test_none_that_never_matches_is_accepted() -> None:
     assert accepted == []
 
 
-def test_most_messages_name_the_fix() -> None:
-    wrong = [m for m in CORPUS if m.kind == "never"]
+@pytest.mark.parametrize("every", [3, slow(1)])
+def test_most_messages_name_the_fix(every: int) -> None:
+    some = [mistake for page in PAGES for mistake in texts_of(page)[::every]]
+    wrong = [mistake for mistake in some if mistake.kind == "never"]
     named = [m for m in wrong if m.names_the_fix(findings(m.text))]
 
     assert len(named) >= LEAST_NAMED * len(wrong)
