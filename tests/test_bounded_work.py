@@ -144,9 +144,9 @@ HORIZONTAL = "horizontal(op_call_by_kind(), max: 8)"
     ("rule", "graph", "stops"),
     [
         (f"{COMBINED})", branches(32), "combine_by_primitives"),
-        slow(f"{COMBINED}, max_depth: 50)", chain(1000), "combine_by_primitives"),
+        (f"{COMBINED}, max_depth: 50)", chain(1000), "combine_by_primitives"),
         (f"{COMBINED}, max_nodes: 12)", branches(60), "combine_by_primitives"),
-        (f"{COMBINED}, max_splits: 2)", chain(400), "combine_by_primitives"),
+        slow(f"{COMBINED}, max_splits: 2)", chain(400), "combine_by_primitives"),
         (HORIZONTAL, branches(120), "horizontal"),
         (
             f"vertical({COMBINED}, max_depth: 5), epilogue: injective, max_depth: 90)",

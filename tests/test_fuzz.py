@@ -20,8 +20,8 @@ def none_fails(campaigns: list[Campaign], folder: Path) -> None:
 
 
 def test_no_random_input_is_a_defect(tmp_path: Path) -> None:
-    counts = {"graphs": 6, "specs": 8, "models": 8, "builds": 2, "tables": 4, "folders": 3}
-    counts |= {"editor": 1, "values": 2}
+    counts = {"graphs": 12, "specs": 15, "models": 15, "builds": 3, "tables": 8, "folders": 4}
+    counts |= {"editor": 1, "values": 4}
 
     none_fails([Campaign(name, count) for name, count in counts.items()], tmp_path)
 

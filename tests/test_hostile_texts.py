@@ -188,14 +188,14 @@ def test_any_json_is_understood_or_refused(value: object) -> None:
 
 @pytest.mark.parametrize("name", sample(2, TEXTS))
 def test_a_large_text_is_understood_or_refused(name: str) -> None:
-    text = TEXTS[name](MAX_CHARACTERS // 40)
+    text = TEXTS[name](MAX_CHARACTERS // 20)
     for tool in (*TOOLS.values(), edited):
         tool(text)
 
 
 @pytest.mark.parametrize("name", forms(100))
 def test_a_large_form_is_understood_or_refused(name: str) -> None:
-    converted(forms(MOST_CHARACTERS // 40)[name], from_yaml if "yaml" in name else from_json)
+    converted(forms(MOST_CHARACTERS // 20)[name], from_yaml if "yaml" in name else from_json)
 
 
 EXP = "pattern r(x) { y = exp(x); yield y; }"
