@@ -1,6 +1,7 @@
 """What calls of operators of onnxruntime take and give, compared with onnxruntime itself."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -107,6 +108,15 @@ CONVOLVED: tuple[Shape, ...] = ((1, 5, 5, 4), (), (), (6, 4, 3, 3), (), (), (), 
 OF_CONVOLUTION = "BfBBfBfB"
 POOLED: tuple[Shape, ...] = ((), (), (), ())
 JOINED = "fBBfBBfB"
+
+PARTIAL: dict[str, Attribute] = {"num_heads": 2, "rotary_embedding_dim": 4}
+
+OF_GROUPS: Any = {"dtypes": "fffffii", "num_heads": 4, "kv_num_heads": 2}
+
+GROUPED = (1, 1, 64), (1, 1, 32), (1, 1, 32)
+CACHED = (1, 2, 4, 16), (1, 2, 4, 16), (1,), (1,)
+EXPERTS = (2, 16, 16), (2, 16), None, (2, 32, 8), (2, 32)
+SCALED = (), (), (), ()
 
 TAKEN = [
     *(microsoft(name, (2, 3), (3,)) for name in ("BiasGelu", "FastGelu")),
@@ -223,6 +233,25 @@ TAKEN = [
     standard("DFT", (1, 8, 1)),
     standard("SoftmaxCrossEntropyLoss", (4, 5, 3), (4, 3), dtypes="fl"),
     standard("NegativeLogLikelihoodLoss", (4, 5), (4,), (5,), dtypes="fl"),
+    microsoft("RotaryEmbedding", (1, 3, 64), (1, 3), (5, 4), (5, 4), dtypes="fl", num_heads=8),
+    microsoft("RotaryEmbedding", (1, 2, 3, 8), (1, 3), (5, 2), (5, 2), dtypes="fl", **PARTIAL),
+    microsoft(
+        "GroupQueryAttention", *GROUPED, (1, 2, 4, 16), (1, 2, 4, 16), (1,), (1,), **OF_GROUPS
+    ),
+    microsoft("GroupQueryAttention", *GROUPED, *CACHED, (8, 8), (8, 8), **OF_GROUPS, do_rotary=1),
+    microsoft("NGramRepeatBlock", (2, 3), (2, 5), dtypes="lf", ngram_size=2),
+    microsoft("GatedRMSNorm", (2, 8), (8,), (2, 8)),
+    microsoft("GatedAdd", (2, 8), (2, 8), (2, 1)),
+    microsoft("QAttention", (1, 2, 8), (8, 24), (24,), (), (), dtypes="BBfff", num_heads=2),
+    microsoft("Attention", (2, 3, 8), (8, 24), (24,), None, None, (1, 1, 3, 3), num_heads=2),
+    microsoft("QMoE", (3, 32), (3, 2), *EXPERTS, dtypes="ffBffBf", k=1),
+    microsoft("MatMulIntegerToFloat", (2, 4), (4, 5), *SCALED, (5,), dtypes="BBffBBf"),
+    microsoft("Trilu", (3, 3), (1,), dtypes="fl"),
+    standard("OneHot", (3,), (1,), (2,), dtypes="llf"),
+    standard("STFT", (1, 160, 1), (), (16,), dtypes="flf"),
+    standard("STFT", (1, 160), (1,), (16,), dtypes="flf", onesided=0),
+    standard("Conv", (1, 4, 5, 5), (6, 4, 3, 3), (6,)),
+    standard("ConvTranspose", (1, 4, 5, 5), (4, 6, 3, 3), (6,)),
 ]
 """Calls that onnxruntime takes."""
 
@@ -329,6 +358,24 @@ REFUSED = [
     standard("DFT", (1, 8, 3)),
     standard("SoftmaxCrossEntropyLoss", (4, 5, 3), (4,), dtypes="fl"),
     standard("NegativeLogLikelihoodLoss", (4, 5), (3,), dtypes="fl"),
+    microsoft("RotaryEmbedding", (1, 3, 64), (1, 3), (5, 8), (5, 8), dtypes="fl", num_heads=8),
+    microsoft("RotaryEmbedding", (1, 3, 64), (1, 3), (5, 2), (5, 2), dtypes="fl", num_heads=8),
+    microsoft("RotaryEmbedding", (1, 2, 3, 8), (1, 3), (5, 8), (5, 8), dtypes="fl"),
+    microsoft("GroupQueryAttention", *GROUPED, (1, 2, 4, 8), (1, 2, 4, 8), (1,), (1,), **OF_GROUPS),
+    microsoft(
+        "GroupQueryAttention", *GROUPED, (2, 2, 4, 16), (2, 2, 4, 16), (1,), (1,), **OF_GROUPS
+    ),
+    microsoft("GroupQueryAttention", *GROUPED, *CACHED, (8, 16), (8, 16), **OF_GROUPS, do_rotary=1),
+    microsoft("NGramRepeatBlock", (2, 3), (3, 5), dtypes="lf", ngram_size=2),
+    microsoft("GatedAdd", (2, 8), (2, 8), (2, 8)),
+    microsoft("QAttention", (1, 2, 8), (8, 24), (24,), (2,), (), dtypes="BBfff", num_heads=2),
+    microsoft("QMoE", (3, 32), (3, 4), *EXPERTS, dtypes="ffBffBf", k=1),
+    microsoft("MatMulIntegerToFloat", (2, 4), (4, 5), *SCALED, (4,), dtypes="BBffBBf"),
+    microsoft("Trilu", (3, 3), (2,), dtypes="fl"),
+    standard("OneHot", (3,), (2,), (2,), dtypes="llf"),
+    standard("STFT", (1, 160, 1), (2,), (16,), dtypes="flf"),
+    standard("Conv", (1, 4, 5, 5), (6, 4, 3, 3), (6, 1)),
+    standard("ConvTranspose", (1, 4, 5, 5), (4, 6, 3, 3), (6, 1)),
 ]
 """Calls that onnxruntime does not take."""
 

@@ -6,6 +6,8 @@ operand says which.
 from collections.abc import Callable, Mapping
 
 from collage_dsl.graph import Dim, TensorType, TupleType, Type
+from collage_dsl.language.inference.lettered import fitted
+from collage_dsl.language.inference.onnx_letters import LETTERED
 from collage_dsl.language.inference.shapes import (
     UNKNOWN_DIM,
     Call,
@@ -202,10 +204,52 @@ def grouped_attention(call: Call) -> Type:
     if value is not None and len(value) == 3:
         call.agree_all(key, value, "keys and values have one shape")
     for past in (call.shape(at) for at in (3, 4)):  # the values come before the cache
-        if past is not None and len(past) == 4 and groups:
-            message = f"a cache with {past[1]} heads does not fit {groups} heads of keys"
-            call.agree(past[1], groups, message)
+        if past is not None and len(past) == 4:
+            _check_cache(call, past, key, groups)
+    if heads:
+        _check_rotation(call, query[2], heads)
     return _attended(call, query, heads, groups)
+
+
+def _check_rotation(call: Call, width: Dim, heads: int) -> None:
+    """Cosines and sines, for half of a head or less, are two matrices behind the lengths."""
+    matrices = [shape for shape in map(call.shape, (7, 8)) if shape and len(shape) == 2]
+    for columns in (shape[1] for shape in matrices if len(matrices) == 2):
+        half = columns * heads if isinstance(columns, int) else 0
+        if isinstance(width, int) and 2 * half > width:
+            message = f"cosines of {columns} columns do not fit {heads} heads of a query of {width}"
+            raise MismatchError(message)
+
+
+def _check_cache(call: Call, past: Shape, key: Shape, groups: int | None) -> None:
+    """A cache is `[batch, heads, length, size]`, unless its numbers are packed."""
+    call.agree(past[0], key[0], f"the batches {past[0]} and {key[0]} differ")
+    if groups:
+        message = f"a cache with {past[1]} heads does not fit {groups} heads of keys"
+        call.agree(past[1], groups, message)
+    quantized = call.known("k_quant_type"), call.known("v_quant_type")
+    if groups and quantized == ("NONE", "NONE"):
+        message = f"a cache with heads of {past[3]} does not fit {groups} heads of keys of {key[2]}"
+        call.agree(times(past[3], groups), key[2], message)
+
+
+def linear_attention(call: Call) -> Type:
+    """The state of each head is a matrix of the size of a key by that of a value."""
+    type_ = fitted(call, LETTERED[call.op])
+    heads, groups = call.known_whole("q_num_heads"), call.known_whole("kv_num_heads")
+    query, key, value, past = (call.shape(at) for at in range(4))
+    _check_heads("a query", query, heads)
+    _check_heads("a key", key, groups)
+    _check_heads("a value", value, groups)
+    _agree_sizes(call, query, heads, key, groups)
+    if groups and past is not None and len(past) == 4:
+        message = f"a state with {past[1]} heads does not fit {groups} heads of keys"
+        call.agree(past[1], groups, message)
+        for name, shape, size in (("keys", key, past[2]), ("values", value, past[3])):
+            if shape is not None:
+                message = f"a state for {size} does not fit {groups} heads of {name} of {shape[2]}"
+                call.agree(times(size, groups), shape[2], message)
+    return type_
 
 
 def packed_attention(call: Call) -> Type:
@@ -218,6 +262,8 @@ def packed_attention(call: Call) -> Type:
         return result(call, (query[0], product((query[1], query[3]))))
     if len(query) != 2:
         raise MismatchError(f"`query` has 2 dimensions or 4, not {len(query)}")
+    if len(call.types) == 3:
+        raise MismatchError("a query of 2 dimensions needs keys")
     if heads and is_no_multiple(query[1], heads):
         raise MismatchError(f"a query of {query[1]} does not make {heads} heads")
     return result(call, (query[0], UNKNOWN_DIM))
@@ -225,6 +271,7 @@ def packed_attention(call: Call) -> Type:
 
 ATTENDING: Mapping[str, Callable[[Call], Type]] = {
     "onnx.Attention": attention,
+    "onnx.LinearAttention": linear_attention,
     "com.microsoft.DecoderMaskedMultiHeadAttention": stepping_attention,
     "com.microsoft.GroupQueryAttention": grouped_attention,
     "com.microsoft.MultiHeadAttention": multi_head_attention,

@@ -12,13 +12,18 @@ from collage_dsl.language.inference.shapes import (
     Call,
     MismatchError,
     Shape,
+    differ,
     dtype_of,
+    listed,
     more_exact,
     shared_shape,
 )
 
 ANY = "."
 """The word for an operand or a result of which nothing is known."""
+
+ONE = "-"
+"""The word for a single number: a scalar, or a list of one."""
 
 _SAME, _OTHERS = "*", "~"
 
@@ -32,7 +37,8 @@ class Lettered:
 
     Equal letters are equal dimensions, and `2` is a dimension of 2. `*` stands for any dimensions
     at the beginning or at the end, the same wherever it is written, and `~` for any others. An
-    operand that begins with `?` may be left out; nothing is known of one that is `.` or `?.`.
+    operand that begins with `?` may be left out. Nothing is known of one that is `.` or `?.`, and
+    one that is `-` or `?-` is a single number.
     """
 
     operands: str
@@ -92,6 +98,10 @@ class _Bound:
     named: str = ""
 
     def bind(self, word: str, shape: Shape, name: str) -> None:
+        if word == ONE:
+            if len(shape) > 1 or any(differ(dim, 1) for dim in shape):
+                raise MismatchError(f"{name} is a single number, not {listed(shape)}")
+            return
         first, last, has_more = letters_of(word)
         least = len(first) + len(last)
         if len(shape) < least or (len(shape) > least and not has_more):

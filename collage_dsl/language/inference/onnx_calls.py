@@ -10,6 +10,7 @@ from collage_dsl.graph.types import long_dtype
 from collage_dsl.language.inference.einsum import einsum, subscripts_of
 from collage_dsl.language.inference.lettered import Lettered, fitted
 from collage_dsl.language.inference.onnx_fused import FUSED
+from collage_dsl.language.inference.onnx_letters import TAKEN
 from collage_dsl.language.inference.onnx_lists import (
     padding_sizes,
     resizing,
@@ -267,6 +268,15 @@ def fourier_transforming(call: Call) -> Type:
     return unknown(call)
 
 
+def transforming_frames(call: Call) -> Type:
+    """Each frame is as long as the window, and half of what it gives is left out if `onesided`."""
+    shape, window, is_half = call.shape(), call.shape(2), call.known("onesided")
+    bins: Dim = UNKNOWN_DIM
+    if window and isinstance(window[0], int) and is_half is not None:
+        bins = window[0] // 2 + 1 if is_half else window[0]
+    return result(call, (shape[0] if shape else UNKNOWN_DIM, UNKNOWN_DIM, bins, 2))
+
+
 def loss_of_classes(call: Call) -> Type:
     """The second dimension holds the scores of the classes. Each list of scores has a label."""
     fitted(call, Lettered("nc* n* ?.", "."))
@@ -320,6 +330,8 @@ def _dtypes(call: Call, count: int) -> Iterator[str]:
 def by_rule(call: Call) -> Type:
     """The type by a rule of `ONNX_RULES`, with the dtypes that the table says."""
     check_single(call)
+    if call.op in TAKEN:
+        fitted(call, TAKEN[call.op])
     match ONNX_RULES[call.op](call):
         case TupleType(fields):
             dtypes = _dtypes(call, len(fields))
@@ -357,6 +369,7 @@ ONNX_RULES: Mapping[str, Callable[[Call], Type]] = {
     "onnx.QLinearConv": quantized_convolving,
     "onnx.Resize": resizing,
     "onnx.ReverseSequence": reversing,
+    "onnx.STFT": transforming_frames,
     "onnx.Slice": slicing,
     "onnx.SoftmaxCrossEntropyLoss": loss_of_classes,
     "onnx.SpaceToDepth": space_to_depth,

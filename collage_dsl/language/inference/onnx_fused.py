@@ -1,15 +1,14 @@
-"""
-What operators of ONNX and of onnxruntime take and give, as letters for dimensions or as a rule.
-Those of onnxruntime are known as far as exporters and optimizers write them.
-"""
+"""What fused operators of ONNX and onnxruntime take and give, as far as letters do not say it."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 
 from collage_dsl.graph import Dim, TensorType, TupleType, Type
 from collage_dsl.graph.operators import operators
 from collage_dsl.language.inference.attention_nodes import ATTENDING
-from collage_dsl.language.inference.lettered import Lettered, fitted
+from collage_dsl.language.inference.lettered import fitted
+from collage_dsl.language.inference.onnx_letters import LETTERED
 from collage_dsl.language.inference.shapes import (
     UNKNOWN_DIM,
     Call,
@@ -22,37 +21,6 @@ from collage_dsl.language.inference.shapes import (
     unknown,
 )
 
-LETTERED: Mapping[str, Lettered] = {
-    "onnx.InstanceNormalization": Lettered("nc* c c", "nc*"),
-    "onnx.OneHot": Lettered("* . 2", "."),
-    "onnx.RoiAlign": Lettered("nchw r4 r", "."),
-    "com.microsoft.Attention": Lettered("bsi iw ?w ?. ?2bnpd ?. ?.", "bsv 2bntd"),
-    "com.microsoft.BiasAdd": Lettered("bsh h bsh", "bsh"),
-    "com.microsoft.BiasGelu": Lettered("*h h", "*h"),
-    "com.microsoft.BiasSoftmax": Lettered("* .", "*"),
-    "com.microsoft.CDist": Lettered("mk nk", "mn"),
-    "com.microsoft.CropAndResize": Lettered("nchw r4 r 2", "rcyx"),
-    "com.microsoft.EmbedLayerNormalization": Lettered("bs ?bs vh ph ?th h h ?bs ?~s", "bsh b bsh"),
-    "com.microsoft.FastGelu": Lettered("*h ?h", "*h"),
-    "com.microsoft.Gelu": Lettered("*", "*"),
-    "com.microsoft.GemmFastGelu": Lettered("*k kn ?n", "*n"),
-    "com.microsoft.Inverse": Lettered("*nn", "*nn"),
-    "com.microsoft.MoE": Lettered("*h te eab ?ec efg ?eh ?eij ?ek", "*h"),
-    "com.microsoft.PackedAttention": Lettered("ti iw w bs . ?.", "tv"),
-    "com.microsoft.QAttention": Lettered("bsi iw w . . ?. ?. ?. ?2bnpd", "bsv 2bntd"),
-    "com.microsoft.QEmbedLayerNormalization": Lettered(
-        "bs ?bs vh ph ?th h h ?bs . . ?. . . . . ?. . .", "bsh b"
-    ),
-    "com.microsoft.QLinearLeakyRelu": Lettered("* . ?. . ?.", "*"),
-    "com.microsoft.QLinearSigmoid": Lettered("* . ?. . ?.", "*"),
-    "com.microsoft.QLinearSoftmax": Lettered("* . ?. . .", "*"),
-    "com.microsoft.QuickGelu": Lettered("*", "*"),
-    "com.microsoft.RotaryEmbedding": Lettered("* . ph ph", "*"),
-    "com.microsoft.SkipLayerNormalization": Lettered("*sh ~sh h ?h ?h", "*sh *s1 *s1 *sh"),
-    "com.microsoft.SkipSimplifiedLayerNormalization": Lettered("*sh ~sh h ?h", "*sh *s1 *s1 *sh"),
-    "com.microsoft.Trilu": Lettered("*rc ?.", "*rc"),
-}
-
 
 def lettered(call: Call) -> Type:
     return fitted(call, LETTERED[call.op])
@@ -64,7 +32,8 @@ def attention_with_weights(call: Call) -> Type:
     unless `qkv_hidden_sizes` says how many. The result has those of the values.
     """
     weights, heads, given = call.shape(1), call.known_whole("num_heads"), call.shape()
-    type_ = lettered(call)
+    sizes_of: Mapping[str, Dim] = {} if heads is None else {"n": heads}
+    type_ = fitted(call, replace(LETTERED[call.op], sizes=sizes_of))
     if weights is None or len(weights) != 2:
         return type_
     columns = weights[1]
@@ -196,20 +165,35 @@ def halving(call: Call) -> Type:
     return result(call, (*shape[:2], half))
 
 
+def convolving_with_state(call: Call) -> Type:
+    """The state is what comes before the data: one less than the kernel is wide."""
+    type_, weights = lettered(call), call.shape(1)
+    states = [shape for shape in (call.shape(at) for at in (2, 3)) if shape and len(shape) == 3]
+    if not weights or not isinstance(weights[2], int) or not isinstance(type_, TupleType):
+        return type_
+    for state in states:
+        message = f"a state of {state[2]} does not fit a kernel of {weights[2]}"
+        call.agree(state[2], weights[2] - 1, message)
+    shape = (*weights[:1], weights[2] - 1)
+    batch = (call.shape() or (UNKNOWN_DIM,))[0]
+    return TupleType((type_.fields[0], TensorType(dtype_of(call), (batch, *shape))))
+
+
 def rotating(call: Call) -> Type:
     """The caches have half as many columns as are turned: all of a head if no attribute says."""
-    fused = call.op in LETTERED
-    type_ = lettered(call) if fused else result(call, call.shape())
-    turned = call.known_whole("rotary_embedding_dim")
-    if turned == 0:
-        turned = None if fused else _head_size(call)
-    if turned is not None:
-        for at in (2, 3) if fused else (1, 2):
-            cache = call.shape(at)
-            if cache:
-                name = (operators()[call.op].operands or ())[at]
-                message = f"`{name}` has {cache[-1]} columns, not half of the {turned} turned"
-                call.agree(cache[-1], turned // 2, message)
+    type_, fused = lettered(call), call.op.startswith("com.microsoft.")
+    turned, head = call.known_whole("rotary_embedding_dim"), _head_size(call)
+    if turned == 0 or call.lacks("rotary_embedding_dim"):
+        turned = head
+    for at in (2, 3) if fused else (1, 2):
+        cache = call.shape(at)
+        if not cache:
+            continue
+        said = f"`{(operators()[call.op].operands or ())[at]}` has {cache[-1]} columns, not half of"
+        if turned is not None:
+            call.agree(cache[-1], turned // 2, f"{said} the {turned} turned")
+        elif head is not None and isinstance(cache[-1], int) and cache[-1] > head // 2:
+            raise MismatchError(f"{said} a head of {head}, or less")
     return type_
 
 
@@ -226,14 +210,29 @@ def _head_size(call: Call) -> int | None:
 
 def choosing_experts(call: Call) -> Type:
     """The first weights of an expert have the features as rows or as columns."""
-    type_, shape, scores, weights = lettered(call), call.shape(), call.shape(1), call.shape(2)
-    count, chosen = scores[1] if scores else None, call.known_whole("k")
-    if chosen and isinstance(count, int) and chosen > count:
-        raise MismatchError(f"{chosen} of {count} experts cannot be chosen")
+    type_, shape, weights = lettered(call), call.shape(), call.shape(2)
+    _check_chosen(call)
     if shape and weights is not None and _is_none_of(shape[-1], weights[1:]):
         message = f"weights of {weights[1]} by {weights[2]} do not fit {shape[-1]} features"
         raise MismatchError(message)
     return type_
+
+
+def choosing_packed_experts(call: Call) -> Type:
+    """The first dimension of all weights is that of the experts."""
+    _check_chosen(call)
+    scores, weights = call.shape(1), call.shape(2)
+    if scores and weights:
+        message = f"weights of {weights[0]} experts do not fit scores of {scores[-1]}"
+        call.agree(scores[-1], weights[0], message)
+    return result(call, call.shape())
+
+
+def _check_chosen(call: Call) -> None:
+    scores, chosen = call.shape(1), call.known_whole("k")
+    count = scores[-1] if scores else None
+    if chosen and isinstance(count, int) and chosen > count:
+        raise MismatchError(f"{chosen} of {count} experts cannot be chosen")
 
 
 FUSED: Mapping[str, Callable[[Call], Type]] = {
@@ -243,7 +242,9 @@ FUSED: Mapping[str, Callable[[Call], Type]] = {
         ("com.microsoft.Attention", "com.microsoft.QAttention"), attention_with_weights
     ),
     "com.microsoft.BiasSplitGelu": halving,
+    "onnx.CausalConvWithState": convolving_with_state,
     "com.microsoft.MoE": choosing_experts,
+    "com.microsoft.QMoE": choosing_packed_experts,
     "onnx.BatchNormalization": batch_normalizing,
     "onnx.GroupNormalization": group_normalizing,
     "com.microsoft.GroupNorm": group_normalizing_images,

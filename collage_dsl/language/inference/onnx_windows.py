@@ -134,7 +134,8 @@ def _transposed(call: Call, bias: int) -> Type:
 def deformed(call: Call) -> Type:
     """The offsets have two numbers for each place of the kernel, and the mask has one."""
     _convolved(call, 0, 1, None)
-    kernel, offsets, mask = _kernel(call), call.shape(2), call.shape(4)
+    kernel, offsets = _kernel(call), call.shape(2)
+    mask = next((shape for shape in map(call.shape, (3, 4)) if shape and len(shape) > 1), None)
     if kernel is not None and offsets is not None:
         _check_places(call, kernel, offsets, len(kernel) - 2, "offsets")
     if kernel is not None and mask is not None:

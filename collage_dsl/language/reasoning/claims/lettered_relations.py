@@ -6,8 +6,8 @@ from itertools import pairwise
 from math import inf
 
 from collage_dsl.graph.operators import operators
-from collage_dsl.language.inference.lettered import ANY, Lettered, letters_of
-from collage_dsl.language.inference.onnx_fused import LETTERED
+from collage_dsl.language.inference.lettered import ANY, ONE, Lettered, letters_of
+from collage_dsl.language.inference.onnx_letters import LETTERED, TAKEN
 from collage_dsl.language.messages.findings import listed
 from collage_dsl.language.reasoning.claims.onnx_results import results_of_onnx
 from collage_dsl.language.reasoning.claims.relations import Relation
@@ -19,14 +19,16 @@ from collage_dsl.rules.condition import DimAt, Dtype, Rank
 _STORED = frozenset(f"com.microsoft.{op}" for op in ("MatMulBnb4", "MatMulNBits"))
 """Products with a matrix that is stored in another form, so that attributes say its shape."""
 
+_LETTERED = {**LETTERED, **TAKEN}
+
 _BLOCKED = "com.microsoft.MatMulNBits"
 
 
 def lettered_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
-    if len(ops) == 1 and ops[0] in LETTERED:
-        lettered = LETTERED[ops[0]]
+    lettered = _LETTERED.get(ops[0]) if len(ops) == 1 else None
+    if lettered is not None:
         yield Relation(_says_ranks(ops[0], lettered), once=partial(_rank, lettered))
-        for letter in sorted(set(lettered.operands) - set("?*~. ")):
+        for letter in sorted(set(lettered.operands) - set("?*~.- ")):
             if said := _says_equal(ops[0], lettered, letter):
                 yield Relation(said, again=partial(_equal, lettered, letter))
     if _STORED.issuperset(ops):
@@ -39,8 +41,12 @@ def lettered_relations(ops: tuple[str, ...]) -> Iterator[Relation]:
 def _says_ranks(op: str, lettered: Lettered) -> str:
     words = zip(operators()[op].operands or (), lettered.operands.split(), strict=True)
     named = [(name, word.removeprefix("?")) for name, word in words if ANY not in word]
-    said = [f"`{name}` of rank {_least(word)}{_or_more(word)}" for name, word in named]
+    said = [f"`{name}` {_said_of_rank(word)}" for name, word in named]
     return f"{{op}} takes {', '.join(said)}"
+
+
+def _said_of_rank(word: str) -> str:
+    return "as one number" if word == ONE else f"of rank {_least(word)}{_or_more(word)}"
 
 
 def _least(word: str) -> int:
@@ -69,7 +75,10 @@ def _says_equal(op: str, lettered: Lettered, letter: str) -> str:
 def _rank(lettered: Lettered, called: Called, facts: Facts) -> None:
     for name, word in _words(lettered, called):
         least = _least(word)
-        facts.narrow(Rank(name), between(least, inf) if _or_more(word) else one_of((least,)))
+        if word == ONE:
+            facts.narrow(Rank(name), between(0, 1))
+        else:
+            facts.narrow(Rank(name), between(least, inf) if _or_more(word) else one_of((least,)))
 
 
 def _equal(lettered: Lettered, letter: str, called: Called, facts: Facts) -> None:
@@ -100,6 +109,8 @@ def _words(lettered: Lettered, called: Called) -> Iterator[tuple[str, str]]:
 def _axes(word: str) -> Iterator[tuple[str, int]]:
     """The letters of a word, with axes that are counted from the side where they stand."""
     first, last, _ = letters_of(word.removeprefix("?"))
+    if word.endswith(ONE):
+        return
     yield from zip(first, range(len(first)), strict=True)
     yield from zip(last, range(-len(last), 0), strict=True)
 

@@ -67,6 +67,10 @@ TAKES_IN_ONNX: Mapping[str, tuple[tuple[Number, Number], ...]] = {
     "onnx.ReverseSequence": ((2, inf), (1, 1)),
     **{f"{domain}.RotaryEmbedding": ((3, 4),) for domain in ("onnx", "com.microsoft")},
     "onnx.STFT": ((2, 3),),
+    **{f"com.microsoft.{op}": ((1, inf),) for op in ("MatMulBnb4", "MatMulNBits")},
+    "com.microsoft.MoE": ((2, 3),),
+    "com.microsoft.PagedAttention": ((2, 2),),
+    "com.microsoft.QMoE": ((2, 3), (2, 2), (3, 3)),
 }
 """The least and the greatest rank of the first operands."""
 

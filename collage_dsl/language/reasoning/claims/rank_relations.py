@@ -5,6 +5,7 @@ from functools import partial
 from math import inf
 
 from collage_dsl.graph.operators import operators
+from collage_dsl.language.messages.findings import listed
 from collage_dsl.language.reasoning.claims.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.claims.onnx_ranks import (
     BROADCASTING_IN_ONNX,
@@ -125,7 +126,8 @@ def _said_of_ranks(op: str) -> str:
     """`values of rank 4`, or the names of the operands with their ranks."""
     bounds, names = _TAKES[op], operators()[op].operands or ()
     if len(set(bounds)) == 1:
-        return f"values of rank {_range(*bounds[0])}"
+        these = listed(names[: len(bounds)], "and") if len(bounds) < len(names) else "values"
+        return f"{these} of rank {_range(*bounds[0])}"
     said = (f"`{name}` of rank {_range(*each)}" for name, each in zip(names, bounds, strict=False))
     return " and ".join(each for each, (least, _) in zip(said, bounds, strict=True) if least)
 

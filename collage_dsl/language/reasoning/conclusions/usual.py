@@ -36,7 +36,8 @@ from collage_dsl.source import Span
 
 _ATTRIBUTES = frozenset(
     {"assume_inbound", "block_size", "ceil_mode", "data_layout", "dilation", "kernel_layout"}
-    | {"layout", "out_layout", "weight_prepacked"}
+    | {"k_quant_type", "layout", "onesided", "out_layout", "transBatchA", "transBatchB"}
+    | {"v_quant_type", "weight_prepacked"}
 )
 """Attributes that have their default in nearly all models."""
 
