@@ -11,11 +11,11 @@ from collage_dsl.language.reasoning.claims.rank_differences import differ
 from collage_dsl.language.reasoning.claims.rank_relations import REDUCTIONS
 from collage_dsl.language.reasoning.claims.relations import Relation, table
 from collage_dsl.language.reasoning.claims.required_calls import Called
+from collage_dsl.language.reasoning.claims.size_relations import at_least_along
 from collage_dsl.language.reasoning.values.assuming import equate, limit
-from collage_dsl.language.reasoning.values.differences import Difference
 from collage_dsl.language.reasoning.values.domain import Values, between, divided_by, hull, one_of
 from collage_dsl.language.reasoning.values.facts import Facts
-from collage_dsl.language.reasoning.values.knowing import count_elements, multiply
+from collage_dsl.language.reasoning.values.knowing import multiply
 from collage_dsl.rules.condition import (
     Calculate,
     Constant,
@@ -195,7 +195,7 @@ def _split(called: Called, facts: Facts) -> None:
     """
     data, axis = called.operands[0], asked_list(called, facts, "axis")
     for name in called.results.values():
-        _at_least_along(facts, data, name, axis)
+        at_least_along(facts, data, name, axis)
     if axis is None:
         return
     whole = facts.of(DimAt(data, axis[0])).only()
@@ -249,7 +249,7 @@ def _joined(called: Called, facts: Facts) -> None:
     if called.operands[0] not in called.names.tuples:
         return
     for name in called.tensors(0):
-        _at_least_along(facts, called.result, name, axis)
+        at_least_along(facts, called.result, name, axis)
     if axis is None:
         return
     whole, parts = DimAt(called.result, axis[0]), [DimAt(n, axis[0]) for n in called.tensors(0)]
@@ -326,25 +326,6 @@ def _make_groups(called: Called, facts: Facts, axis: Sequence[int] | None) -> No
     groups = asked_list(called, facts, "num_groups")
     if axis is not None and groups is not None and groups[0] > 0:
         facts.narrow(DimAt(called.operands[0], axis[0]), divided_by(groups[0], 0))
-
-
-def at_least(facts: Facts, larger: DimAt | Size, smaller: DimAt | Size) -> None:
-    facts.narrow(larger, between(facts.of(smaller).bounds()[0], inf))
-    facts.narrow(smaller, between(-inf, facts.of(larger).bounds()[1]))
-    if facts.possible:
-        facts.differ(Difference(facts.first(larger), ">=", facts.first(smaller), 0))
-
-
-def _at_least_along(facts: Facts, larger: str, smaller: str, axes: Sequence[int] | None) -> None:
-    """
-    Add that a value is as long as another one of the same rank, or longer, along some axes, or
-    wherever it is asked if these are not known; and that it has as many elements, or more.
-    """
-    for axis in facts.asked_axes((larger, smaller)) if axes is None else axes:
-        at_least(facts, DimAt(larger, axis), DimAt(smaller, axis))
-    if Size(smaller) in facts.known:
-        count_elements(facts, larger)
-    at_least(facts, Size(larger), Size(smaller))
 
 
 axis_relations = table(

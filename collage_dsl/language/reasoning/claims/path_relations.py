@@ -23,9 +23,10 @@ from collage_dsl.language.reasoning.claims.relations import (
     keeps_shape,
 )
 from collage_dsl.language.reasoning.claims.required_calls import Called
+from collage_dsl.language.reasoning.values.assuming import limit
 from collage_dsl.language.reasoning.values.domain import one_of
 from collage_dsl.language.reasoning.values.facts import Facts
-from collage_dsl.rules.condition import Dtype
+from collage_dsl.rules.condition import DimAt, Dtype
 
 
 def path_claims(paths: Sequence[Called], *, of_operators: bool) -> Iterator[Claim]:
@@ -39,6 +40,7 @@ def path_claims(paths: Sequence[Called], *, of_operators: bool) -> Iterator[Clai
             kinds = set(path.call.kinds) if of_operators and not ops else {Kind.OPAQUE}
             if kinds == {Kind.ELEMENTWISE}:
                 yield Claim(_RANK, path)
+                yield Claim(_NO_LARGER, path)
             elif kinds <= {Kind.ELEMENTWISE, Kind.REDUCE}:
                 yield Claim(_NO_HIGHER, path)
         elif all(map(_keeps, ops)):
@@ -98,6 +100,12 @@ def _same_rank(called: Called, facts: Facts) -> None:
     differ(facts, called.result, called.operands[0], 0, 0)
 
 
+def _no_larger(called: Called, facts: Facts) -> None:
+    """Slices from the first element on are elementwise too."""
+    for axis in facts.asked_axes([called.result]):
+        limit(facts, DimAt(called.result, axis), DimAt(called.operands[0], axis))
+
+
 def _same_dtype(called: Called, facts: Facts) -> None:
     facts.equal(Dtype(called.result), Dtype(called.operands[0]))
 
@@ -121,6 +129,7 @@ _DTYPE_UNLESS_BOOL = Relation(
 )
 _SHAPE = Relation("a path of {op} keeps the shape", once=_same_shape)
 _RANK = Relation("a path of {op} keeps the rank", once=_same_rank)
+_NO_LARGER = Relation("a path of {op} makes no dimension larger", again=_no_larger)
 _NO_LOWER = Relation("a path of {op} gives the same rank or a higher one", again=no_lower)
 _BROADCAST = Relation("a path of {op} keeps dimensions that are not 1", again=broadcast_to)
 _NO_HIGHER = Relation("a path of {op} gives the same rank or a lower one", again=no_higher)

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from math import inf
 
-from collage_dsl.language.reasoning.claims.axis_relations import at_least, beside
+from collage_dsl.language.reasoning.claims.axis_relations import beside
 from collage_dsl.language.reasoning.claims.dimension_relations import MOST_AXES
 from collage_dsl.language.reasoning.claims.list_values import asked_list, is_none
 from collage_dsl.language.reasoning.claims.relations import Relation, table
 from collage_dsl.language.reasoning.claims.required_calls import Called
+from collage_dsl.language.reasoning.claims.size_relations import at_least
 from collage_dsl.language.reasoning.values.assuming import equate
 from collage_dsl.language.reasoning.values.domain import between, divided_by, one_of
 from collage_dsl.language.reasoning.values.facts import Facts

@@ -7,10 +7,11 @@ from math import inf
 from collage_dsl.graph import Dim
 from collage_dsl.language.inference.shapes import MismatchError
 from collage_dsl.language.inference.slicing import cut_length, slice_length
-from collage_dsl.language.reasoning.claims.axis_relations import at_least, beside
+from collage_dsl.language.reasoning.claims.axis_relations import beside
 from collage_dsl.language.reasoning.claims.list_values import asked_list
 from collage_dsl.language.reasoning.claims.relations import Relation, table
 from collage_dsl.language.reasoning.claims.required_calls import Called
+from collage_dsl.language.reasoning.claims.size_relations import at_least
 from collage_dsl.language.reasoning.values.assuming import assume, limit
 from collage_dsl.language.reasoning.values.domain import Values, between, one_of
 from collage_dsl.language.reasoning.values.facts import Facts

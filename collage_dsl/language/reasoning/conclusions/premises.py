@@ -34,6 +34,7 @@ from collage_dsl.language.reasoning.claims.picking_relations import picking_rela
 from collage_dsl.language.reasoning.claims.rank_relations import rank_relations
 from collage_dsl.language.reasoning.claims.relations import Claim, claims, relations_of
 from collage_dsl.language.reasoning.claims.required_calls import Called, Names, required_calls
+from collage_dsl.language.reasoning.claims.size_relations import size_relations
 from collage_dsl.language.reasoning.claims.slice_relations import slice_relations
 from collage_dsl.language.reasoning.operators.attribute_values import read_length
 from collage_dsl.language.reasoning.patterns.kinds_of_calls import named_in
@@ -89,7 +90,7 @@ MOST_CALLS = 40
 """Only this many conditions and calls are examined. The rest cannot make a finding wrong."""
 
 ALL_RELATIONS = (
-    lettered_relations,
+    *(lettered_relations, size_relations),
     *(inferred_relations, dtype_relations, onnx_dtype_relations, rank_relations, named_axes),
     *(layout_relations, operand_relations, dimension_relations, axis_relations),
     *(picking_relations, image_relations, list_relations, slice_relations),
