@@ -36,7 +36,7 @@ from collage_dsl.source import Span
 
 _ATTRIBUTES = frozenset(
     {"assume_inbound", "block_size", "ceil_mode", "data_layout", "dilation", "kernel_layout"}
-    | {"k_quant_type", "layout", "onesided", "out_layout", "transBatchA", "transBatchB"}
+    | {"k_quant_type", "layout", "out_layout", "transBatchA", "transBatchB"}
     | {"v_quant_type", "weight_prepacked"}
 )
 """Attributes that have their default in nearly all models."""
@@ -230,13 +230,16 @@ def _has_other_layout(called: Called, ways: Sequence[Facts]) -> bool:
 
 
 def _defaults(called: Called) -> Mapping[str, Attribute]:
+    """Of nodes with steps, `layout` is a number, and batches before steps are not unusual."""
     if called.call.kinds:
         return {}
     first, *others = (operators()[op].defaults for op in called.call.ops)
     return {
         name: value
         for name, value in first.items()
-        if name in _ATTRIBUTES and all(other.get(name) == value for other in others)
+        if name in _ATTRIBUTES
+        and not (name == "layout" and value == 0)
+        and all(other.get(name) == value for other in others)
     }
 
 
