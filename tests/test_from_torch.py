@@ -316,6 +316,24 @@ def test_angles_are_those_of_pytorch(dtype: str) -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64"])
+def test_shifts_keep_the_dtype(dtype: str) -> None:
+    import torch
+
+    class Shifts(torch.nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            return x >> 1, x << 2, x >> y, x << y, torch.bitwise_right_shift(x, y), 1 << y
+
+    limits = np.iinfo(dtype)
+    x = np.array([limits.min, limits.max, 0, 5, limits.max // 2, limits.min // 2 + 1], dtype)
+    y = np.arange(6).astype(dtype)
+    program = exported(Shifts(), _torch(x), _torch(y))
+    executable = compiled(program)
+    assert_as_in_pytorch(program, executable, {"x": x, "y": y})
+    assert {each.dtype for each in executable.executable.signature.outputs} == {dtype}
+
+
+@pytest.mark.torch
 def test_logarithms_of_normal_probabilities_are_those_of_pytorch() -> None:
     import torch
 
@@ -378,6 +396,46 @@ def test_outputs_that_are_no_tensors_are_refused() -> None:
 
     with pytest.raises(FrontendError, match="gives `3` beside tensors: return only tensors"):
         collage.from_torch(exported(Both(), torch.eye(3)))
+
+
+@pytest.mark.torch
+def test_complex_numbers_are_refused() -> None:
+    import torch
+
+    class Turned(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.view_as_complex(x) * 1j
+
+    with pytest.raises(FrontendError, match=r"`mul` of the .* complex numbers.*view_as_real"):
+        collage.from_torch(exported(Turned(), torch.ones(3, 2)))
+
+
+@pytest.mark.torch
+def test_numbers_may_be_inputs_and_outputs() -> None:
+    import torch
+
+    class Numbers(torch.nn.Module):
+        def forward(self, x: Any, times: int, more: float, name: str, nothing: Any = None) -> Any:
+            return x * times + more, x.shape[0], x.shape[0] / 2, (x > 9).any().item()
+
+    n = torch.export.Dim("n")
+    inputs, sizes = (torch.ones(4, 3), 2, 0.5, "text"), ({0: n}, None, None, None)
+    found = compiled(exported(Numbers(), *inputs, dynamic_shapes=sizes)).run({"x": f32(5, 3)})
+    assert [each.tolist() for each in list(found.values())[1:]] == [5, 2.5, False]
+    np.testing.assert_allclose(found["add"], f32(5, 3) * 2 + 0.5)
+
+
+@pytest.mark.torch
+def test_numbers_of_a_byte_may_be_outputs() -> None:
+    import torch
+
+    class Bytes(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.to(torch.float8_e4m3fn), x.to(torch.bfloat16)
+
+    x = f32(6)
+    found = compiled(exported(Bytes(), _torch(x))).run({"x": x})
+    assert [each.dtype.name for each in found.values()] == ["float8_e4m3fn", "bfloat16"]
 
 
 def test_without_pytorch_the_error_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

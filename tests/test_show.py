@@ -114,7 +114,26 @@ def test_an_input_without_a_shape_is_named_with_what_gives_it_one(tmp_path: Path
     none = ("--store", tmp_path / "costs.sqlite")
     answer = said("coverage", tmp_path / "free.onnx", "-t", "native", *none)
 
-    assert "the shape of input `x` is not known; give the input a shape" in answer.out
+    assert "`x` is not known before the model runs; if it is an input of the model" in answer.out
+
+
+def test_a_shape_that_is_found_as_the_model_runs_is_a_reason(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17]>
+        g (bool c, float[4] x) => (float[n] y, float[m] z) {
+            a = If (c) <then_branch = t () => (float[n] b) { b = Concat <axis = 0> (x, x) },
+                        else_branch = e () => (float[m] d) { d = Relu (x) }>
+            y = Exp (a)
+            i = NonZero (x)
+            z = Neg (i)
+        }"""
+    )
+    onnx.save(model, tmp_path / "found.onnx")
+    none = ("--store", tmp_path / "costs.sqlite")
+    answer = said("coverage", tmp_path / "found.onnx", "-t", "native", *none)
+
+    assert "onnx.Exp` at it: the shape of `a` is found as the model runs" in answer.out
+    assert "onnx.Neg` at it: the shape of `i` is found as the model runs" in answer.out
 
 
 TABLE = """

@@ -129,11 +129,17 @@ def _mode(node: Node) -> tuple[object, object]:
 
 
 def _without_shape(graph: Graph, node: Node) -> str:
-    """The first input of the model that `node` takes and whose rank is not known; else empty."""
+    """The first operand whose shape is not known before the model runs; empty if there is none."""
     for operand in (graph.nodes[index] for index in node.inputs):
-        is_known = not isinstance(operand.type, TensorType) or operand.type.shape is not None
-        if operand.form is Form.INPUT and not is_known:
-            return f": the shape of input `{operand.name}` is not known; give the input a shape"
+        tensors = _tensors(operand.type)
+        if operand.form is Form.INPUT and any(each.shape is None for each in tensors):
+            # An input of a kernel is one of the model, or the result of another kernel.
+            return (
+                f": the shape of `{operand.name}` is not known before the model runs; if it is an "
+                "input of the model, give it a shape"
+            )
+        if not all(map(_is_shaped, tensors)):
+            return f": the shape of `{operand.name}` is found as the model runs"
     return ""
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from collage_dsl.frontend.errors import FrontendError, sentence
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.frontend.torch_operators import decomposed, translations
+from collage_dsl.frontend.torch_reference import is_constant
 from collage_dsl.graph import Graph
 
 
@@ -67,16 +68,27 @@ def _check(program: Any) -> None:
             f"{type(program).__name__}"
         )
     for spec in program.graph_signature.output_specs:
-        if _is_constant(spec):
+        if is_constant(spec):
             raise FrontendError(
                 f"the PyTorch program gives `{spec.arg.value}` beside tensors: return only "
                 "tensors, and export it again"
             )
+    for name in _complex(program):
+        raise FrontendError(
+            f"`{name}` of the PyTorch program is a tensor of complex numbers, which ONNX does not "
+            "have: take and return torch.view_as_real of such tensors, and export it again"
+        )
 
 
-def _is_constant(spec: Any) -> bool:
-    """Whether an input or output of a program is a number, a text or None."""
-    return type(spec.arg).__name__ == "ConstantArgument"
+def _complex(program: Any) -> Iterator[str]:
+    """The names of the inputs and outputs that are complex."""
+    types = {
+        node.name: getattr(node.meta.get("val"), "dtype", None) for node in program.graph.nodes
+    }
+    signature = program.graph_signature
+    for name in (*signature.user_inputs, *signature.user_outputs):
+        if (dtype := types.get(name)) is not None and dtype.is_complex:
+            yield name
 
 
 def _export(program: Any, path: Path) -> None:
@@ -101,7 +113,7 @@ def _export(program: Any, path: Path) -> None:
 def _name_inputs(graph: Any, signature: Any) -> None:
     """Give the inputs their names; the exporter gives those to outputs that are inputs."""
     user = (spec for spec in signature.input_specs if spec.kind.name == "USER_INPUT")
-    names = [str(spec.arg.name) for spec in user if not _is_constant(spec)]
+    names = [str(spec.arg.name) for spec in user if not is_constant(spec)]
     for output in graph.outputs:
         if output.name in names:
             output.name = f"{output.name}.output"

@@ -21,12 +21,21 @@ def decomposed(program: Any) -> Any:
 
 def translations() -> dict[Any, Any]:
     """
-    What is written for single operators. For most of these, the exporter writes logarithms of
+    What is written for single operators. For many of these, the exporter writes logarithms of
     powers that may be 0 or infinite: `Log(Sigmoid(x))` is -inf for -200, where PyTorch gives -200.
     """
     import torch
 
+    left, right = torch.ops.aten.bitwise_left_shift, torch.ops.aten.bitwise_right_shift
     return {
+        left.Tensor: _shifted_left,
+        left.Tensor_Scalar: _shifted_left,
+        right.Tensor: _shifted_right,
+        right.Tensor_Scalar: _shifted_right,
+        torch.ops.aten.__lshift__.Tensor: _shifted_left,
+        torch.ops.aten.__lshift__.Scalar: _shifted_left,
+        torch.ops.aten.__rshift__.Tensor: _shifted_right,
+        torch.ops.aten.__rshift__.Scalar: _shifted_right,
         torch.ops.aten.atan2.default: _atan2,
         torch.ops.aten.log_sigmoid.default: _log_sigmoid,
         torch.ops.aten.logaddexp.default: _log_add_exp,
@@ -34,6 +43,33 @@ def translations() -> dict[Any, Any]:
         torch.ops.aten.logcumsumexp.default: _log_cumulative_sum_exp,
         torch.ops.aten.special_erfcx.default: _scaled_erfc,
     }
+
+
+def _shifted_left(x: Any, count: Any) -> Any:
+    """The exporter gives signed integers for unsigned ones, here and in shifts to the right."""
+    return _shifted(x, count, "LEFT", x.dtype)
+
+
+def _shifted_right(x: Any, count: Any) -> Any:
+    from onnxscript import opset18 as op
+
+    if x.dtype.name.startswith("UINT"):
+        return _shifted(x, count, "RIGHT", x.dtype)
+    is_negative = op.Less(x, _number(0, x))
+    size = op.Where(is_negative, op.BitwiseNot(x), x)
+    shifted = _shifted(size, count, "RIGHT", x.dtype)
+    return op.Where(is_negative, op.BitwiseNot(shifted), shifted)
+
+
+def _shifted(x: Any, count: Any, direction: str, dtype: Any) -> Any:
+    """ONNX shifts only unsigned integers."""
+    from onnxscript import ir
+    from onnxscript import opset18 as op
+
+    unsigned = ir.DataType[f"UINT{dtype.bitwidth}"]
+    count = op.Constant(value=ir.tensor(count, dtype=dtype)) if isinstance(count, int) else count
+    bits, count = op.Cast(x, to=unsigned), op.Cast(count, to=unsigned)
+    return op.Cast(op.BitShift(bits, count, direction=direction), to=dtype)
 
 
 def _number(value: float, like: Any) -> Any:

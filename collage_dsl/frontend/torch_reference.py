@@ -42,6 +42,8 @@ class TorchReference:
         return {name: _array(value) for name, value in kept}
 
     def _value(self, spec: Any, inputs: Mapping[str, Array]) -> Any:
+        if is_constant(spec):
+            return spec.arg.value
         if spec.kind.name == "USER_INPUT":
             return _tensor(inputs[spec.arg.name])
         for values in (self.program.state_dict, self.program.constants):
@@ -50,23 +52,44 @@ class TorchReference:
         raise AssertionError(spec)
 
 
-def _widened(tensor: Any) -> Any:
-    return tensor.double() if tensor.is_floating_point() else tensor
+def is_constant(spec: Any) -> bool:
+    """Whether an input or output of a program is a number, a text or None."""
+    return type(spec.arg).__name__ == "ConstantArgument"
+
+
+def _widened(value: Any) -> Any:
+    import torch
+
+    is_wide = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return value.double() if is_wide else value
 
 
 def _tensor(array: Array) -> Any:
     import torch
 
     array = np.ascontiguousarray(array)
-    if array.dtype == ml_dtypes.bfloat16:
-        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    name = array.dtype.name
+    if name in _UNKNOWN_TO_NUMPY:
+        bits = np.dtype(f"uint{8 * array.dtype.itemsize}")
+        return torch.from_numpy(array.view(bits).copy()).view(getattr(torch, name))
     return torch.from_numpy(array.copy())
 
 
-def _array(tensor: Any) -> Array:
+def _array(value: Any) -> Array:
+    """A tensor as an array; a number in the dtype that the exporter writes for it."""
     import torch
 
-    tensor = tensor.detach().contiguous()
-    if tensor.dtype == torch.bfloat16:
-        return np.asarray(tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16))
+    if not isinstance(value, torch.Tensor):
+        return np.asarray(value, np.float32 if isinstance(value, float) else None)
+    tensor = value.detach().contiguous()
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name in _UNKNOWN_TO_NUMPY:
+        bits = getattr(torch, f"uint{8 * tensor.element_size()}")
+        return np.asarray(tensor.view(bits).numpy().view(getattr(ml_dtypes, name)))
     return np.asarray(tensor.numpy())
+
+
+_UNKNOWN_TO_NUMPY = frozenset(
+    {"bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"}
+)
+"""Dtypes for which `ml_dtypes` and PyTorch have the same names."""
