@@ -102,3 +102,8 @@ def text_of(path: str | Path, most: int = MOST_BYTES) -> str:
     if len(content) > most:
         raise ValueError(f"it has more than {most} bytes")
     return content.decode("utf-8")
+
+
+def is_in_utf8(path: str | Path) -> bool:
+    """Whether the path is a text: libraries in C++ take no other, though files may have others."""
+    return not any("\ud800" <= each <= "\udfff" for each in str(path))

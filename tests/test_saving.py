@@ -12,14 +12,18 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import collage_dsl as collage
 from collage_dsl.backends.instructions import host_cpu, instructions
 from collage_dsl.backends.tvm_target import host_target
+from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.reference import reference_session
 from collage_dsl.realization import saving
-from collage_dsl.realization.saving import save
+from collage_dsl.realization.saving import check_writable, save
 from collage_dsl.realization.signature import ExecutableError, Signature
+from tests.hostile_names import NOT_UTF8
 from tests.models import small_convolution
 
 SPECS = Path(__file__).parent.parent / "specs"
@@ -70,6 +74,26 @@ print([name for name in unneeded if name in sys.modules])
 def test_a_folder_without_a_model_is_no_executable(tmp_path: Path) -> None:
     with pytest.raises(ExecutableError, match="holds no compiled model"):
         collage.load_executable(str(tmp_path))
+
+
+def test_a_path_that_is_not_utf8_is_refused_with_what_to_do(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = tmp_path / NOT_UTF8
+    with pytest.raises(ExecutableError, match="TVM takes only paths in UTF-8; name another folder"):
+        check_writable(odd / "out")
+    shutil.copytree(folder, odd)
+    with pytest.raises(ExecutableError, match=r"cannot load .* only paths in UTF-8; rename it"):
+        collage.load_executable(odd)
+    model = odd / "model.onnx"
+    onnx.save(small_convolution(), model)
+    with pytest.raises(FrontendError, match="takes only paths in UTF-8: rename the file, or"):
+        reference_session(model)
+
+    monkeypatch.chdir(odd)
+    assert reference_session("model.onnx").run(None, {"x": X})
+    with pytest.raises(ExecutableError, match="TVM takes only paths in UTF-8; name another folder"):
+        check_writable(Path("out"))
 
 
 def test_a_library_in_which_one_bit_has_changed_is_not_loaded(folder: Path, tmp_path: Path) -> None:
@@ -159,6 +183,7 @@ import os, threading
 import numpy as np
 import tvm
 import collage_dsl as collage
+from tests.hostile_names import NOT_UTF8
 from tests.models import small_product
 
 stop = threading.Event()

@@ -20,6 +20,7 @@ from collage_dsl.in_float32 import has_dtype, without_bfloat16, without_float64
 from collage_dsl.offline import onnxruntime
 from collage_dsl.offline import onnxruntime_pybind11_state as refusals
 from collage_dsl.onnx_nodes import nodes_within
+from collage_dsl.reading import is_in_utf8
 
 REFUSALS = (
     RefusedInputsError,
@@ -68,11 +69,21 @@ def reference_session(
         loaded = without_float64(loaded)
     used = exact(without_crashes(with_own_outputs(loaded)))
     if is_file and used is structure:
-        return _session(str(model), options)
+        return _session(_in_utf8(str(model), model), options)
     if is_file:
         folder = str(Path(model).absolute().parent)
-        options.add_session_config_entry(_WEIGHTS_FOLDER, folder)
+        options.add_session_config_entry(_WEIGHTS_FOLDER, _in_utf8(folder, model))
     return _session(used.SerializeToString(), options)
+
+
+def _in_utf8(path: str, model: object) -> str:
+    """`path`, which leads to `model` or its weights."""
+    if not is_in_utf8(path):
+        raise FrontendError(
+            f"cannot read {model} with onnxruntime, which takes only paths in UTF-8: rename the "
+            "file, or the folder that it is in"
+        )
+    return path
 
 
 def _changes_functions(model: onnx.ModelProto, *, approximates: bool) -> bool:

@@ -13,7 +13,7 @@ from collage_dsl.argument_types import with_checked_types
 from collage_dsl.backends.engines import register_declared
 from collage_dsl.backends.instructions import absent, host_cpu
 from collage_dsl.backends.runtime.build import addons
-from collage_dsl.reading import content_of, real_path
+from collage_dsl.reading import content_of, is_in_utf8, real_path
 from collage_dsl.realization.bytecode import check_space
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.signature import (
@@ -72,6 +72,10 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
         raise ExecutableError(f"{folder} {reason}; `collage compile -o` writes such a folder")
     if missing:
         raise DamagedFolderError(f"{folder} is damaged: it has no file {missing[0]}")
+    if not is_in_utf8(library.absolute()):  # TVM makes it so
+        raise ExecutableError(
+            f"cannot load {folder}: TVM takes only paths in UTF-8; rename it, or what it is in"
+        )
     try:
         signature = Signature.from_json(content_of(folder / SIGNATURE, _MOST_BYTES))
         if checksum_of(library) != signature.library:
@@ -144,6 +148,10 @@ _EXCHANGE = 2
 
 
 def _check_replaceable(folder: Path) -> None:
+    if not is_in_utf8(folder):
+        raise ExecutableError(
+            f"cannot write {folder}: TVM takes only paths in UTF-8; name another folder"
+        )
     if folder.exists() and not folder.is_dir():
         raise ExecutableError(f"cannot write {folder}: there is a file of that name")
     held = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
