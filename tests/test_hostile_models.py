@@ -261,12 +261,12 @@ def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 # External data.
 
 
-def external(folder: Path, location: str, length: str = "16") -> Path:
+def external(folder: Path, location: str, length: str = "16", offset: str = "0") -> Path:
     given = model()
     tensor = given.graph.initializer[0]
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
-    for key, value in {"location": location, "offset": "0", "length": length}.items():
+    for key, value in {"location": location, "offset": offset, "length": length}.items():
         tensor.external_data.add(key=key, value=value)
     path = folder / "model.onnx"
     path.write_bytes(given.SerializeToString())
@@ -303,6 +303,17 @@ def test_the_length_of_external_data_is_a_number(tmp_path: Path, length: str) ->
     said = f"{path}: the length of `w` is `{length}`, which is no number of bytes"
     assert refusal(path) == f"cannot read the external data of {said}"
     assert external_files(path) == {tmp_path / "short"}
+
+
+@pytest.mark.parametrize(
+    ("offset", "place"), [("4", "end at byte 20"), (str(2**63), f"begin at byte {2**63}")]
+)
+def test_the_place_of_external_data_is_in_the_file(tmp_path: Path, offset: str, place: str) -> None:
+    (tmp_path / "short").write_bytes(bytes(16))
+    path = external(tmp_path, "short", offset=offset)
+
+    said = f"{path}: the data of `w` {place}, but the file has 16 bytes"
+    assert refusal(path) == f"cannot read the external data of {said}"
 
 
 def test_a_pipe_is_no_model(tmp_path: Path) -> None:

@@ -129,7 +129,8 @@ def _region_of(file: BufferedReader, tensor: onnx.TensorProto) -> _Region:
     given = _number(tensor, "length")
     length = size - start if given is None else given
     if start > size or length > size - start:
-        raise ValueError(f"the file has {size} bytes, the tensor ends at {start + length}")
+        place = f"begin at byte {start}" if start > size else f"end at byte {start + length}"
+        raise ValueError(f"the data of `{tensor.name}` {place}, but the file has {size} bytes")
     return _Region(start, length)
 
 
