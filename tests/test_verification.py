@@ -904,6 +904,21 @@ def test_values_halfway_between_two_steps_may_be_rounded_to_either(last: str, st
     fast(model, ["native"])
 
 
+def test_a_sum_of_bytes_may_be_rounded_as_its_zero_point_hides_small_changes() -> None:
+    model = parse_model(
+        """<ir_version: 8, opset_import: ["": 13, "com.microsoft": 1]>
+        g (uint8[256] a, uint8[256] b) => (uint8[256] y)
+        <float s = {0.1}, uint8 z = {10}, float t = {0.07}, uint8 u = {200}, float v = {0.2},
+         uint8 w = {128}> { y = com.microsoft.QLinearAdd (a, s, z, b, t, u, v, w) }"""
+    )
+    a = np.arange(256, dtype=np.uint8)
+    b = np.random.default_rng(0).permutation(a)
+    y = fast(model, ["native"]).run({"a": a, "b": b})["y"]
+
+    right = np.clip((a - 10.0) * 0.5 + (b - 200.0) * 0.35 + 128, 0, 255)
+    assert np.abs(y - right).max() <= 0.5 + 1e-4
+
+
 @pytest.mark.parametrize(
     ("error", "tolerance", "said"),
     [

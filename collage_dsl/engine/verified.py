@@ -12,7 +12,7 @@ from collage_dsl.graph.arrays import Array
 from collage_dsl.realization.draws import NoDraw, draws_of, other_draws
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.partition import KernelCall
-from collage_dsl.realization.runners import exact_runner, reference_name, runner
+from collage_dsl.realization.runners import exact_runner, near_runner, reference_name, runner
 from collage_dsl.realization.verification import (
     Finding,
     Verification,
@@ -67,8 +67,11 @@ def verified(
     def exact(inputs: Mapping[str, Array]) -> Iterable[Mapping[str, Array]]:
         return exact_runner(model, part.shapes)(inputs)
 
+    def near(inputs: Mapping[str, Array]) -> Iterable[Mapping[str, Array]]:
+        return near_runner(model, part.shapes)(inputs)
+
     by = reference_name(model)
-    verification = verify(executable, reference, exact, part.graph, calls, draws, by)
+    verification = verify(executable, reference, exact, part.graph, calls, draws, by, near)
     if not verification.passed:
         raise failed(verification, by)
     return _document(verification, by)

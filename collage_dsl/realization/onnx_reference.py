@@ -32,14 +32,14 @@ _FLOATS = (TensorProto.FLOAT, *_SHORT)
 _SHAKEN = 2
 """How often they are changed."""
 
-_SUM_SHAKE = 2.0**-16
+SUM_SHAKE = 2.0**-16
 """
 What rounding does to the sum of some thousand products, as a change of each. With n of them the
 error grows with the root of n, and with n where all have one sign; a change of all in the same
 direction shows the latter.
 """
 
-_SUMS_SHAKEN = 24
+SUMS_SHAKEN = 24
 """
 How often. A float next to half of an integer, which the smallest error rounds to the next one, is
 rounded there in about every other of these runs.
@@ -109,12 +109,12 @@ class Reference:
         weights and values inside differ by less in other runs: inputs may be rounded twice, and the
         first integers hide how near the second ones are to others.
         """
-        change = _SUM_SHAKE
+        change = SUM_SHAKE
         if any(map(is_float, inputs)):
             yield from map(self.run, summed_otherwise(inputs, self.unit))
             change = SHAKE
         whole, generator = _with_constants(self.model, self.constants), np.random.default_rng(0)
-        for _ in range(_SUMS_SHAKEN):
+        for _ in range(SUMS_SHAKEN):
             session = _session(with_shaken_values(whole, generator, change), {})
             yield list(run_session(session, dict(zip(self.names, inputs, strict=True))).values())
 
@@ -227,11 +227,11 @@ def unit_of(graph: Graph) -> float:
 
 def summed_otherwise(inputs: Sequence[Array], unit: float) -> Iterator[list[Array]]:
     """Inputs that differ by what the order of a long sum does; `unit` is at least the change."""
-    change = max(unit, _SUM_SHAKE)
+    change = max(unit, SUM_SHAKE)
     for direction in (1 - change, 1 + change):
         yield [scaled(array, np.asarray(direction)) for array in inputs]
     generator = np.random.default_rng(0)
-    for _ in range(_SUMS_SHAKEN - 2):
+    for _ in range(SUMS_SHAKEN - 2):
         yield [shaken(array, generator, change) for array in inputs]
 
 

@@ -17,7 +17,7 @@ from collage_dsl.frontend.torch_reference import TorchReference
 from collage_dsl.graph.arrays import Array
 from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.objects import run_session
-from collage_dsl.realization.onnx_reference import evaluated
+from collage_dsl.realization.onnx_reference import SUM_SHAKE, SUMS_SHAKEN, evaluated
 from collage_dsl.realization.shaken import decides, is_float, with_shaken_values
 from collage_dsl.realization.verification import ONNXRUNTIME
 
@@ -90,6 +90,25 @@ def exact_runner(model: Any, shapes: Shapes | None = None) -> Evaluate:
         for _ in range(8 if is_deciding else 2):  # where it decides, few of them change much
             with suppress(*REFUSALS):
                 yield runner(with_shaken_values(loaded, generator), shapes)(inputs)
+
+    return outputs
+
+
+def near_runner(model: Any, shapes: Shapes | None = None) -> Evaluate:
+    """
+    Computes `model` with weights that differ by what rounding does to a long sum, if it decides by
+    numbers. Without floats among the inputs, nothing else shows which integers rounding decides: a
+    zero point that is added to a small number hides a smaller change of it.
+    """
+    if is_of_torch(model):
+        return lambda inputs: ()
+    loaded = model if isinstance(model, onnx.ModelProto) else onnx.load_model(model)
+
+    def outputs(inputs: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
+        generator = np.random.default_rng(0)
+        for _ in range(SUMS_SHAKEN if decides(loaded) else 0):
+            with suppress(*REFUSALS):
+                yield runner(with_shaken_values(loaded, generator, SUM_SHAKE), shapes)(inputs)
 
     return outputs
 

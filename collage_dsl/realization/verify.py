@@ -27,7 +27,7 @@ from collage_dsl.realization.objects import is_same_object
 from collage_dsl.realization.onnx_reference import quantizes, summed_otherwise, unit_of
 from collage_dsl.realization.partition import KernelCall
 from collage_dsl.realization.runners import Evaluate, Run
-from collage_dsl.realization.shaken import shaken
+from collage_dsl.realization.shaken import is_float, shaken
 from collage_dsl.realization.verification import (
     ONNXRUNTIME,
     Finding,
@@ -48,14 +48,16 @@ def verify(
     calls: Sequence[KernelCall],
     draws: Iterable[Draw],
     reference: str = ONNXRUNTIME,
+    near: Evaluate = lambda inputs: (),
 ) -> Verification:
     """
     Compare the outputs of a model with those of `expected`, and the results of each of its kernels
     with those of onnxruntime, for all `draws`. `exact` computes what `expected` does in other
-    ways; it is asked in doubt. `reference` is the name of what computes both. Raises
-    `VerificationError` if no output is finite.
+    ways; it is asked in doubt. So is `near`, which changes the weights more, for integers that are
+    computed from integers. `reference` is the name of what computes all. Raises `VerificationError`
+    if no output is finite.
     """
-    return _Verifier(executable, expected, exact, graph, calls, reference).run(draws)
+    return _Verifier(executable, expected, exact, near, graph, calls, reference).run(draws)
 
 
 def _says_something(value: Any) -> bool:
@@ -86,6 +88,7 @@ class _Verifier:
         executable: ModelExecutable,
         expected: Run,
         exact: Evaluate,
+        near: Evaluate,
         graph: Graph,
         calls: Sequence[KernelCall],
         reference: str,
@@ -93,6 +96,7 @@ class _Verifier:
         self.executable = executable
         self.expected = expected
         self.exact = exact
+        self.near_by_weights = near
         self.graph = graph
         self.calls = calls
         self.reference = reference
@@ -232,6 +236,9 @@ class _Verifier:
 
     def near(self, inputs: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
         """Outputs of which integers may be as right as the expected ones."""
+        if not any(map(is_float, inputs.values())):
+            yield from self.near_by_weights(inputs)
+            return
         for changed in summed_otherwise(list(inputs.values()), unit_of(self.graph)):
             with suppress(*REFUSALS):
                 yield self.expected(dict(zip(inputs, changed, strict=True)))
