@@ -395,6 +395,15 @@ def test_normalisations() -> None:
     check(normalisations("float32"), {"x": image()}, rtol=1e-4, atol=1e-5)
 
 
+def test_a_variance_that_is_small_beside_the_mean_keeps_its_digits() -> None:
+    x = np.random.default_rng(8).normal(100, 1, (2, 3, 5, 7)).astype(np.float32)
+    wide = x.astype(np.float64)
+    centred = wide - wide.mean((0, 2, 3), keepdims=True)
+    right = centred / np.sqrt((centred**2).mean((0, 2, 3), keepdims=True))
+    case = Case("MeanVarianceNormalization", expect=lambda x: right.astype(np.float32))
+    check([case], {"x": x}, rtol=1e-4, atol=3e-5)
+
+
 def attention(scores: Array, v: Array) -> Array:
     with np.errstate(all="ignore"):
         e = np.exp(scores - scores.max(-1, keepdims=True))

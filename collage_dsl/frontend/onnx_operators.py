@@ -252,6 +252,20 @@ def group_norm(site: Site) -> Value | None:
     return relax.op.nn.group_norm(x, scale, shift, groups, 1, axes, epsilon)
 
 
+def mean_variance_norm(site: Site) -> Value:
+    """
+    With the mean of squared differences. TVM's converter takes the difference of two squares, as
+    ONNX defines it, which loses the digits of a variance that is small beside the mean.
+    """
+    x, emit, axes = site.expr(0), site.scope.emit, list(site.attrs.get("axes", (0, 2, 3)))
+    mean = emit(relax.op.mean(x, axes, keepdims=True))
+    centred = emit(relax.op.subtract(x, mean))
+    square = emit(relax.op.multiply(centred, centred))
+    deviation = emit(relax.op.sqrt(emit(relax.op.mean(square, axes, keepdims=True))))
+    least = relax.const(1e-9, str(x.ty.dtype.dtype))
+    return relax.op.divide(centred, emit(relax.op.add(deviation, least)))
+
+
 def sign(site: Site) -> Value | None:
     """TVM's operator, except for integers without signs: it compares them with -1."""
     x = site.expr(0)
@@ -363,6 +377,7 @@ CANONICAL: Mapping[str, Converter] = {
         pool, {3: relax.op.nn.max_pool1d, 4: relax.op.nn.max_pool2d, 5: relax.op.nn.max_pool3d}
     ),
     "Mean": mean,
+    "MeanVarianceNormalization": mean_variance_norm,
     "Min": partial(chain, relax.op.minimum),
     "Mod": remainder,
     "Mul": multiply,
