@@ -2,9 +2,10 @@
 
 import pytest
 
+from collage_dsl.graph import CandidateKernel, SubGraph, Toolchain, extract
 from collage_dsl.language import parse_graph
 from collage_dsl.measuring import footprint as measuring_footprint
-from collage_dsl.measuring.footprint import displaced, footprint
+from collage_dsl.measuring.footprint import Distances, displaced, footprint
 
 MIB = 1 << 20
 
@@ -48,3 +49,34 @@ def test_the_cache_of_another_machine_may_be_given() -> None:
     assert displaced(3 * MIB, 8 * MIB) == 4 * MIB
     assert displaced(5 * MIB, 8 * MIB) == 7 * MIB
     assert displaced(20 * MIB, 4 * MIB) == 7 * MIB // 2
+
+
+@pytest.mark.parametrize(
+    ("names", "far"),
+    [
+        (["a"], ("operands", "results")),
+        (["a", "b"], ("operands", "results")),
+        (["b"], ()),
+        (["c"], ("results",)),
+        (["c", "d"], ("results",)),
+        (["d"], ()),
+        (["e"], ("operands",)),
+        (["f"], ()),
+    ],
+)
+def test_inputs_of_a_model_are_far_and_results_that_need_new_memory(
+    names: list[str], far: tuple[str, ...]
+) -> None:
+    graph = parse_graph(
+        """
+        x: f32[4, 4]; w = const f32[4, 64];
+        a = nn.relu(x); b = exp(a); c = matmul(b, w); d = nn.relu(c); e = exp(x); f = add(e, b);
+        return d, f;
+        """
+    )
+    kernel = SubGraph(graph.set_of(*names))
+
+    found = Distances(graph, {}).far(
+        CandidateKernel(graph, kernel, Toolchain("t")), extract(graph, kernel.inside)
+    )
+    assert found == far

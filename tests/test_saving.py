@@ -183,7 +183,6 @@ import os, threading
 import numpy as np
 import tvm
 import collage_dsl as collage
-from tests.hostile_names import NOT_UTF8
 from tests.models import small_product
 
 stop = threading.Event()

@@ -7,6 +7,7 @@ from collage_dsl.cost import Context, CostStore, Measurement
 from collage_dsl.cost.expiry import now
 from collage_dsl.cost.measurement import text_of_date
 from collage_dsl.graph import Toolchain
+from collage_dsl.measuring.footprint import Far
 from collage_dsl.measuring.key import context_of
 from collage_dsl.measuring.machine import Machine
 
@@ -20,11 +21,13 @@ class Kept:
     _contexts: dict[str, Context] = field(default_factory=dict)
     _keys: dict[object, str] = field(default_factory=dict)
 
-    def context(self, toolchain: Toolchain, *backends: Backend, others: int | None = None) -> str:
+    def context(
+        self, toolchain: Toolchain, *backends: Backend, others: int | None = None, far: Far = ()
+    ) -> str:
         """The key of the context in which kernels of `toolchain` are timed; see `context_of`."""
-        made_of = toolchain, backends, others
+        made_of = toolchain, backends, others, far
         if made_of not in self._keys:
-            found = context_of(toolchain, *backends, others=others, machine=self.machine)
+            found = context_of(toolchain, *backends, others=others, far=far, machine=self.machine)
             self._contexts[found.key] = found
             self._keys[made_of] = found.key
         return self._keys[made_of]

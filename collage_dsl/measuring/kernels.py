@@ -11,7 +11,7 @@ from collage_dsl.cost import CostFunction, Infeasible
 from collage_dsl.cost.records import Records
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Toolchain, extract, tensors
 from collage_dsl.graph.sizes import UNKNOWN, Sizes, size_of
-from collage_dsl.measuring.footprint import displaced, footprint
+from collage_dsl.measuring.footprint import Distances, Far
 from collage_dsl.measuring.found import FoundValues, is_found, is_shape
 from collage_dsl.measuring.kept import Kept
 from collage_dsl.measuring.key import kernel_key
@@ -52,7 +52,7 @@ class Kernels:
         self.elsewhere = elsewhere
         self.with_best_record = BestRecords(records, backend_of, self.aimed)
         self._values = FoundValues(given)
-        self._footprints: dict[int, tuple[Graph, int]] = {}
+        self._distances: dict[int, tuple[Graph, Distances]] = {}
 
     def wanted(self, candidate: CandidateKernel) -> Wanted | Infeasible:
         """What is to be looked up and measured of a candidate, or why it is not."""
@@ -78,15 +78,18 @@ class Kernels:
         usual speed of the machine, if they are known.
         """
         backend, *libraries = makers(candidate, self.backend_of)
-        given = self._values_of(candidate, kernel_view(candidate, backend))
+        found = kernel_view(candidate, backend)
+        given = self._values_of(candidate, found)
         assert not isinstance(given, str)
+        others, far = self._distance(candidate, found)
         return kernel_task(
             candidate,
             backend,
             self.sizes,
             libraries=tuple(libraries),
             given=given,
-            others=self._others(candidate),
+            others=others,
+            far=far,
             reference=reference,
         )
 
@@ -123,22 +126,26 @@ class Kernels:
         _, *libraries = makers(offered[0], self.backend_of)
         values = self._values_of(offered[0], found)
         kernel = kernel_key(offered[0], backend, found, self.sizes, values)
-        others = self._others(offered[0])
+        others, far = self._distance(offered[0], found)
         contexts = (
-            self.kept.context(each.toolchain, backend, *libraries, others=others)
+            self.kept.context(each.toolchain, backend, *libraries, others=others, far=far)
             for each in offered
         )
         return kernel, tuple(contexts), self.limit(offered[0].toolchain)
 
-    def _others(self, candidate: CandidateKernel) -> int | None:
-        """The bytes that the model reads between two runs of a kernel; None if it runs rarely."""
+    def _distance(self, candidate: CandidateKernel, found: Extract) -> tuple[int | None, Far]:
+        """
+        The bytes that the model reads between two runs of a kernel, None if it runs rarely; and
+        what of the kernel is as far as its weights.
+        """
         if candidate.toolchain.measure.runs == "rarely":
-            return None
+            return None, ()
         graph = candidate.graph
-        if id(graph) not in self._footprints:
-            used = footprint(graph, self.sizes)
-            self._footprints[id(graph)] = graph, displaced(used, self.kept.machine.cache)
-        return self._footprints[id(graph)][1]
+        if id(graph) not in self._distances:
+            known = Distances(graph, self.sizes, self.kept.machine.cache)
+            self._distances[id(graph)] = graph, known
+        _, distances = self._distances[id(graph)]
+        return distances.others, distances.far(candidate, found)
 
 
 def unsupported(candidate: CandidateKernel, backend_of: BackendOf, kernel: Graph) -> str | None:

@@ -13,6 +13,7 @@ from collage_dsl.backends.tvm_target import machine_target, num_cores
 from collage_dsl.cost.measurement import CODE, TVM, WAY, Context
 from collage_dsl.graph import CandidateKernel, Extract, Graph, Measuring, Toolchain, tensors
 from collage_dsl.graph.sizes import Sizes, names_in
+from collage_dsl.measuring.footprint import Far
 from collage_dsl.measuring.machine import METHOD, Machine, this_machine
 from collage_dsl.realization.kernel import kernel_identity
 
@@ -59,13 +60,15 @@ def context_of(
     backend: Backend,
     *libraries: Backend,
     others: int | None = None,
+    far: Far = (),
     machine: Machine | None = None,
 ) -> Context:
     """
     Everything that the cost of a kernel depends on, except the kernel itself. `libraries` are those
     that the kernel is linked to. `others` are the bytes that its model reads besides between two
-    runs; None where all is in memory. The time limit is not part of it: a cost that was measured
-    within one limit holds for another. The kernel runs on `machine`, by default this one.
+    runs; None where all is in memory. What of it is `far` is used only once in that time. The time
+    limit is not part of it: a cost that was measured within one limit holds for another. The kernel
+    runs on `machine`, by default this one.
     """
     machine = machine or this_machine()
     measure = replace(toolchain.measure, timeout=None, runs=Measuring().runs)
@@ -89,7 +92,7 @@ def context_of(
             machine.method,
             *([machine.processors] if machine.processors < cores else []),
             *settings,
-            *([] if others is None else ["others", others]),
+            *([] if others is None else ["others", others, *far]),
             *([toolchain.record.text()] if toolchain.record else []),
             *((repr(each), each.version) for each in libraries),
         ]
@@ -103,7 +106,7 @@ def context_of(
             {TVM: machine.tvm, WAY: machine.method}
             | {each.name: each.version for each in (backend, *libraries)}
         ),
-        _text({"runs": toolchain.measure.runs, **_unusual(measure), "others": others}),
+        _text({"runs": toolchain.measure.runs, **_unusual(measure), "others": others, "far": far}),
     )
 
 
@@ -137,7 +140,7 @@ def _unusual(measure: Measuring) -> dict[str, object]:
 
 def _text(fields: Mapping[str, object]) -> str:
     """Names and values of fields that say something, as JSON."""
-    said = {name: value for name, value in fields.items() if value not in (None, "", {})}
+    said = {name: value for name, value in fields.items() if value not in (None, "", {}, ())}
     return json.dumps(said, default=str)
 
 

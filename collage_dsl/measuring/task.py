@@ -25,6 +25,7 @@ from collage_dsl.graph import (
 from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.operators import FUNCTION_CALLS
 from collage_dsl.graph.sizes import Sizes, with_sizes
+from collage_dsl.measuring.footprint import Far
 from collage_dsl.measuring.process import Failed
 from collage_dsl.realization.alone import called_functions
 from collage_dsl.realization.kernel import constants_of, kernel_of, kernel_view
@@ -48,7 +49,8 @@ class KernelTask:
     `libraries` are the backends of the libraries that the kernel is linked to. `given` are the
     values of the parameters at these positions, since their types do not say what to draw. `check`
     is what its results are compared with, if there is something. `others` are the bytes that the
-    model reads besides between two runs of the kernel; None if the kernel finds all in memory.
+    model reads besides between two runs of the kernel; None if the kernel finds all in memory. What
+    is `far` is used only by the kernel in that time.
     `reference` are the seconds of the reference kernel at the usual speed of the machine, if known.
     `ranges` are those from which the parameters are drawn, if not the usual ones.
     """
@@ -62,6 +64,7 @@ class KernelTask:
     constants: tuple[tuple[int, Array | None], ...] = ()
     given: Mapping[int, Any] = field(default_factory=dict, hash=False)
     others: int | None = None
+    far: Far = ()
     reference: float | None = None
     ranges: Mapping[int, Range] = field(default_factory=dict, hash=False)
     check: "Check | None" = None
@@ -144,6 +147,7 @@ def kernel_task(
     libraries: tuple[Backend, ...] = (),
     given: Mapping[int, Any] | None = None,
     others: int | None = None,
+    far: Far = (),
     reference: float | None = None,
 ) -> KernelTask:
     """
@@ -169,6 +173,7 @@ def kernel_task(
         tuple(_constants(candidate.graph, outlined.arguments)),
         {p: given[i] for p, i in enumerate(outlined.arguments) if given and i in given},
         others,
+        far,
         reference,
         _ranges(candidate, backend, outlined.arguments),
         _check(candidate, outlined, sizes),

@@ -109,7 +109,12 @@ def prepared(task: KernelTask, made: Path | None = None, *, compares: bool = Tru
             evict()
         else:
             read_other(task.others)
-            read((*taken, *memory_of(result)))
+            read(
+                [
+                    *([] if "operands" in task.far else taken),
+                    *([] if "results" in task.far else memory_of(result)),
+                ]
+            )
         result = None
         kernel.forget()  # The next result is in the same memory.
         before()
