@@ -5,7 +5,7 @@ from pathlib import Path
 from lsprotocol import types
 
 from collage_dsl.lsp.coloring import MODIFIERS, TYPES
-from tests.lsp.editor import Editor, drive
+from tests.lsp.editor import Editor, Served
 
 TEXT = """\
 collage 1;
@@ -84,7 +84,7 @@ def changed(text: str, action: types.CodeAction) -> str:
     return edited(text, list(edits))
 
 
-def test_a_quick_fix_removes_the_problem(tmp_path: Path) -> None:
+def test_a_quick_fix_removes_the_problem(served: Served, tmp_path: Path) -> None:
     wrong = TEXT.replace("act(s)", "nn.rellu(s)").replace("add?(k, b);", "add?(k, b)")
 
     async def journey(editor: Editor) -> None:
@@ -104,10 +104,10 @@ def test_a_quick_fix_removes_the_problem(tmp_path: Path) -> None:
         assert not [code for code in left if code.startswith("E")]
         assert await actions(editor, uri, whole(text)) == []
 
-    drive(tmp_path, journey)
+    served.drive(tmp_path, journey)
 
 
-def test_the_import_of_a_name_of_std_is_a_quick_fix(tmp_path: Path) -> None:
+def test_the_import_of_a_name_of_std_is_a_quick_fix(served: Served, tmp_path: Path) -> None:
     text = "collage 1;\n\npattern p(x) {\n  y = relu6(x);\n  yield y;\n}\n"
 
     async def journey(editor: Editor) -> None:
@@ -119,10 +119,10 @@ def test_the_import_of_a_name_of_std_is_a_quick_fix(tmp_path: Path) -> None:
         editor.change(uri, changed(text, fix))
         assert await editor.diagnostics(uri) == []
 
-    drive(tmp_path, journey)
+    served.drive(tmp_path, journey)
 
 
-def test_words_are_colored_by_what_they_mean(tmp_path: Path) -> None:
+def test_words_are_colored_by_what_they_mean(served: Served, tmp_path: Path) -> None:
     async def journey(editor: Editor) -> None:
         uri = editor.open("a.collage", TEXT)
         said = types.SemanticTokensParams(types.TextDocumentIdentifier(uri))
@@ -148,10 +148,10 @@ def test_words_are_colored_by_what_they_mean(tmp_path: Path) -> None:
         assert known["# It is one operator."] == ("comment", ())
         assert known['"NCHW"'] == ("string", ())
 
-    drive(tmp_path, journey)
+    served.drive(tmp_path, journey)
 
 
-def test_the_places_of_a_name_are_highlighted(tmp_path: Path) -> None:
+def test_the_places_of_a_name_are_highlighted(served: Served, tmp_path: Path) -> None:
     async def journey(editor: Editor) -> None:
         uri = editor.open("a.collage", TEXT)
         document = types.TextDocumentIdentifier(uri)
@@ -164,10 +164,10 @@ def test_the_places_of_a_name_are_highlighted(tmp_path: Path) -> None:
         write, read = types.DocumentHighlightKind.Write, types.DocumentHighlightKind.Read
         assert (kinds, found[1].range.start) == ([write, read], at)
 
-    drive(tmp_path, journey)
+    served.drive(tmp_path, journey)
 
 
-def test_blocks_and_comments_can_be_folded(tmp_path: Path) -> None:
+def test_blocks_and_comments_can_be_folded(served: Served, tmp_path: Path) -> None:
     async def journey(editor: Editor) -> None:
         uri = editor.open("a.collage", TEXT)
         said = types.FoldingRangeParams(types.TextDocumentIdentifier(uri))
@@ -177,10 +177,10 @@ def test_blocks_and_comments_can_be_folded(tmp_path: Path) -> None:
         assert folds[2, 3] == types.FoldingRangeKind.Comment
         assert (6, 10) in folds
 
-    drive(tmp_path, journey)
+    served.drive(tmp_path, journey)
 
 
-def test_symbols_of_all_files_are_found_by_some_letters(tmp_path: Path) -> None:
+def test_symbols_of_all_files_are_found_by_some_letters(served: Served, tmp_path: Path) -> None:
     (tmp_path / "closed.collage").write_text("collage 1;\nrule conversions = host();\n")
 
     async def journey(editor: Editor) -> None:
@@ -190,10 +190,12 @@ def test_symbols_of_all_files_are_found_by_some_letters(tmp_path: Path) -> None:
         assert found is not None
         assert {each.name for each in found} == {"conv", "conversions"}
 
-    drive(tmp_path, journey)
+    served.drive(tmp_path, journey)
 
 
-def test_the_operands_and_attributes_of_what_is_called_are_shown(tmp_path: Path) -> None:
+def test_the_operands_and_attributes_of_what_is_called_are_shown(
+    served: Served, tmp_path: Path
+) -> None:
     cases = {
         "x, w) [": ("nn.conv2d(data, weight)", 0),
         "w) [": ("nn.conv2d(data, weight)", 1),
@@ -215,10 +217,10 @@ def test_the_operands_and_attributes_of_what_is_called_are_shown(tmp_path: Path)
         assert found is not None
         assert "data_layout: str" in found.signatures[0].label
 
-    drive(tmp_path, journey)
+    served.drive(tmp_path, journey)
 
 
-def test_the_arguments_of_a_function_are_shown(tmp_path: Path) -> None:
+def test_the_arguments_of_a_function_are_shown(served: Served, tmp_path: Path) -> None:
     text = "collage 1;\npattern p(c: const) { y = exp(c); where all(place(c, 0) > 0); yield y; }\n"
 
     async def journey(editor: Editor) -> None:
@@ -228,10 +230,10 @@ def test_the_arguments_of_a_function_are_shown(tmp_path: Path) -> None:
         assert found is not None
         assert (found.signatures[0].label, found.active_parameter) == ("place(constant, axis)", 1)
 
-    drive(tmp_path, journey)
+    served.drive(tmp_path, journey)
 
 
-def test_only_the_lines_of_a_range_are_formatted(tmp_path: Path) -> None:
+def test_only_the_lines_of_a_range_are_formatted(served: Served, tmp_path: Path) -> None:
     ugly = TEXT.replace("  y = act", " y  =  act").replace("  y = add(h", " y  =  add(h")
     line = position(ugly, " y  =  act").line
 
@@ -245,10 +247,10 @@ def test_only_the_lines_of_a_range_are_formatted(tmp_path: Path) -> None:
         assert found is not None
         assert edited(ugly, list(found)) == TEXT.replace("  y = add(h", " y  =  add(h")
 
-    drive(tmp_path, journey)
+    served.drive(tmp_path, journey)
 
 
-def test_the_types_that_were_inferred_are_shown(tmp_path: Path) -> None:
+def test_the_types_that_were_inferred_are_shown(served: Served, tmp_path: Path) -> None:
     async def journey(editor: Editor) -> None:
         uri = editor.open("a.collage", TEXT)
         await editor.diagnostics(uri)
@@ -266,4 +268,4 @@ def test_the_types_that_were_inferred_are_shown(tmp_path: Path) -> None:
         assert isinstance(hover.contents, types.MarkupContent)
         assert "c: f32[1, 16, 6, 6]" in hover.contents.value
 
-    drive(tmp_path, journey)
+    served.drive(tmp_path, journey)

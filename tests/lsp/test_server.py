@@ -12,7 +12,7 @@ import pytest
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
-from tests.lsp.editor import Editor, drive
+from tests.lsp.editor import Editor, Served, drive
 
 TEXT = """\
 collage 1;
@@ -87,7 +87,7 @@ def test_a_file_is_written_with_the_server(tmp_path: Path) -> None:
     drive(tmp_path, journey)
 
 
-def test_a_finding_leads_to_the_other_place_it_is_about(tmp_path: Path) -> None:
+def test_a_finding_leads_to_the_other_place_it_is_about(served: Served, tmp_path: Path) -> None:
     async def journey(editor: Editor) -> None:
         twice = "pattern conv(x) { y = exp(x); yield y; }\n"
         uri = editor.open("a.collage", TEXT + twice)
@@ -95,7 +95,7 @@ def test_a_finding_leads_to_the_other_place_it_is_about(tmp_path: Path) -> None:
         assert wrong.related_information
         assert wrong.related_information[0].location.range.start == place(TEXT, "conv(x")
 
-    drive(tmp_path, journey)
+    served.drive(tmp_path, journey)
 
 
 def test_the_configuration_of_the_repository_holds(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_the_configuration_of_the_repository_holds(tmp_path: Path) -> None:
     drive(tmp_path, journey)
 
 
-def test_a_request_that_fails_does_not_stop_the_server(tmp_path: Path) -> None:
+def test_a_request_that_fails_does_not_stop_the_server(served: Served, tmp_path: Path) -> None:
     async def journey(editor: Editor) -> None:
         uri = editor.open("a.collage", TEXT)
         nowhere = types.TextDocumentIdentifier((tmp_path / "none.collage").as_uri())
@@ -128,7 +128,7 @@ def test_a_request_that_fails_does_not_stop_the_server(tmp_path: Path) -> None:
         assert await editor.client.text_document_hover_async(said) is None
         assert await editor.diagnostics(uri) == []
 
-    drive(tmp_path, journey)
+    served.drive(tmp_path, journey)
 
 
 def test_no_code_that_a_file_names_is_run(tmp_path: Path) -> None:
@@ -173,7 +173,9 @@ def test_no_code_that_a_file_names_is_run(tmp_path: Path) -> None:
     assert ran.exists(), "importing it leaves a trace"
 
 
-def test_what_imports_a_file_is_checked_again_when_it_is_closed_unsaved(tmp_path: Path) -> None:
+def test_what_imports_a_file_is_checked_again_when_it_is_closed_unsaved(
+    served: Served, tmp_path: Path
+) -> None:
     home = "collage 1; pattern f(x) { y = exp(x); yield y; }"
     (tmp_path / "b.collage").write_text(home, "utf-8")
     text = 'collage 1; import "b.collage" only (f); pattern g(x) { y = f(x); yield y; }'
@@ -187,7 +189,7 @@ def test_what_imports_a_file_is_checked_again_when_it_is_closed_unsaved(tmp_path
         while await editor.diagnostics(uri):
             editor.news.clear()
 
-    drive(tmp_path, journey)
+    served.drive(tmp_path, journey)
 
 
 def test_an_editor_that_can_watch_files_is_asked_to(tmp_path: Path) -> None:
@@ -227,7 +229,7 @@ def test_a_folder_that_is_added_belongs_to_the_workspace(tmp_path: Path) -> None
     drive(tmp_path / "one", journey)
 
 
-def test_a_uri_with_a_null_character_is_refused(tmp_path: Path) -> None:
+def test_a_uri_with_a_null_character_is_refused(served: Served, tmp_path: Path) -> None:
     async def journey(editor: Editor) -> None:
         at = types.Position(0, 0)
         for uri in ("file:///a%00b.collage", "file://\0", "untitled:\0"):
@@ -236,7 +238,7 @@ def test_a_uri_with_a_null_character_is_refused(tmp_path: Path) -> None:
                 await editor.client.text_document_hover_async(said)
             assert refused.value.code == JsonRpcInvalidParams.CODE
 
-    drive(tmp_path, journey)
+    served.drive(tmp_path, journey)
 
 
 def test_the_server_ends_well_when_its_input_does(tmp_path: Path) -> None:
@@ -342,7 +344,7 @@ def test_an_exit_without_shutdown_has_the_exit_code_of_the_protocol() -> None:
     assert _serve({"method": "exit"})[1] == 1
 
 
-def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_no_text(served: Served, tmp_path: Path) -> None:
     async def journey(editor: Editor) -> None:
         uri = editor.open(
             "a.collage", "\ufeffcollage 1;\npattern p(x) { y = nn.relo(x); yield y; }\n"
@@ -350,4 +352,4 @@ def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
 
         assert [each.code for each in await editor.diagnostics(uri)] == ["E0201"]
 
-    drive(tmp_path, journey)
+    served.drive(tmp_path, journey)
