@@ -46,19 +46,20 @@ def sample(every: int, cases: Iterable[Any]) -> list[Any]:
     ]
 
 
-def covering(*axes: Iterable[Any]) -> list[Any]:
+def covering(*axes: Iterable[Any], rest: Iterable[Any] = ()) -> list[Any]:
     """
     All combinations of the values of two or more `axes`, to parametrize a test with. Those beyond
     a set that has each value of the first axis, and each combination of the others, are `slow`.
-    A tuple has the values of several parameters.
+    A tuple has the values of several parameters. `rest` are more values of the first axis, with
+    which all combinations are `slow`.
 
         @pytest.mark.parametrize(("shape", "cores"), covering(SHAPES, [1, 2]))
     """
     first, others = tuple(axes[0]), tuple(product(*axes[1:]))
     found = []
-    for (at, one), (place, rest) in product(enumerate(first), enumerate(others)):
-        values = [each if isinstance(each, tuple) else (each,) for each in (one, *rest)]
-        is_quick = at % len(others) == place % len(first)
+    for (at, one), (place, other) in product(enumerate((*first, *rest)), enumerate(others)):
+        values = [each if isinstance(each, tuple) else (each,) for each in (one, *other)]
+        is_quick = at < len(first) and at % len(others) == place % len(first)
         found.append((pytest.param if is_quick else slow)(*chain.from_iterable(values)))
     return found
 

@@ -215,14 +215,13 @@ def test_lanes_have_channels_where_an_image_has_few_pixels(
     assert [int(e) for e in prepare.params[1].shape] == [columns * (steps + 1) + steps]
 
 
-@pytest.mark.parametrize("processor", RUNNING)
 @pytest.mark.parametrize(
-    ("size", "cores"), [((1, 100, 70), 2), ((9, 33, 50), 1), ((40, 64, 16), 2)]
+    ("rows", "inner", "columns", "cores", "processor"),
+    covering([(1, 100, 70, 2), (9, 33, 50, 1), (40, 64, 16, 2)], RUNNING),
 )
 def test_a_product_of_dequantized_bytes_is_as_right_as_one_of_floats(
-    size: tuple[int, int, int], cores: int, processor: str | None
+    rows: int, inner: int, columns: int, cores: int, processor: str | None
 ) -> None:
-    rows, inner, columns = size
     x, w = drawn((2, rows, inner), "uint8", 0), drawn((columns, inner), "int8", 1)
     a, b = drawn((), "uint8", 2), np.zeros(columns, "int8")
     rng = np.random.default_rng(4)

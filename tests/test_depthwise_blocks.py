@@ -22,7 +22,7 @@ from collage_dsl.backends.schedule import schedule_variant
 from collage_dsl.backends.schedule.depthwise import sizes
 from collage_dsl.backends.schedule.scheduled import VariantError
 from collage_dsl.frontend.light import light_model
-from tests.cases import covering
+from tests.cases import covering, slow
 from tests.test_product_variants import computed
 from tests.test_schedule import Array, Shapes, convolved, fused, native
 
@@ -34,17 +34,18 @@ from layers import Layers, random_inputs  # noqa: E402 - a module of the benchma
 
 PROCESSORS = pytest.mark.parametrize("processor", [None, "haswell", "x86-64"])
 
-WINDOWS: list[tuple[tuple[int, ...], int, int, int, int]] = [
-    ((1, 24, 14, 14), 96, 3, 1, 24),
+Window = tuple[tuple[int, ...], int, int, int, int]
+"""The image, the channels, side and stride of the depthwise convolution, and the last channels."""
+
+WINDOWS: list[Window] = [
     ((1, 5, 14, 13), 32, 3, 2, 20),
     ((2, 7, 15, 16), 16, 5, 1, 33),
     ((1, 16, 17, 9), 48, 5, 2, 16),
     ((1, 40, 7, 7), 240, 3, 1, 40),
     ((1, 3, 40, 3), 12, 7, 1, 9),
     ((1, 8, 31, 60), 8, 3, 1, 8),
-    ((1, 6, 112, 30), 32, 3, 2, 24),
 ]
-"""The image, the channels, side and stride of the depthwise convolution, and the last channels."""
+MORE_WINDOWS: list[Window] = [((1, 24, 14, 14), 96, 3, 1, 24), ((1, 6, 112, 30), 32, 3, 2, 24)]
 
 Step = tuple[int, int, int, bool]
 """The output channels of a convolution, its kernel and stride, and whether it is depthwise."""
@@ -110,7 +111,7 @@ def check(
 
 @pytest.mark.parametrize(
     ("image", "inner", "side", "stride", "made", "before", "after", "cores"),
-    covering(WINDOWS, [(True, True), (True, False), (False, True)], [1, 2]),
+    covering(WINDOWS, [(True, True), (True, False), (False, True)], [1, 2], rest=MORE_WINDOWS),
 )
 def test_a_block_of_any_shape_is_exact(
     image: tuple[int, ...],
@@ -212,7 +213,8 @@ def test_the_check_of_a_graph_says_why_not(channels: int, groups: int, reason: s
     assert found is None if reason is None else reason in str(found)
 
 
-BLOCKS = [(24, 144, 24, 28, 1), (16, 96, 24, 28, 2), (32, 32, 16, 28, 1), (64, 384, 64, 7, 1)]
+# A sum at the end, a stride, and no first convolution.
+BLOCKS = [(16, 96, 24, 28, 2), (32, 32, 16, 28, 1), (64, 384, 64, 7, 1), slow((24, 144, 24, 28, 1))]
 
 
 @pytest.mark.parametrize("layer", BLOCKS)

@@ -27,7 +27,7 @@ from collage_dsl.realization.partition import realize
 from collage_dsl.realization.signature import Signature
 from collage_dsl.realization.variants import unsuitable, with_variant
 from collage_dsl.rules import FusionSpec, OpCallByKind
-from tests.cases import slow
+from tests.cases import sample, slow
 from tests.partitioned import LLVM
 from tests.reference import run_onnx
 
@@ -250,7 +250,7 @@ def test_concatenations_in_branches_run_nothing_too(condition: bool, tmp_path: P
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", sample(2, range(6)))
 def test_random_graphs_of_concatenations_are_right(seed: int) -> None:
     draw = random.Random(seed)
     nodes: list[onnx.NodeProto] = []

@@ -14,7 +14,7 @@ from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 from tvm.target.codegen import llvm_get_intrinsic_name
 
 from collage_dsl.backends.schedule import schedule
-from tests.cases import covering
+from tests.cases import covering, slow
 from tests.test_schedule import (
     CORES,
     Array,
@@ -31,23 +31,30 @@ from tests.test_schedule import (
 
 pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
 
-DEPTHWISE: list[tuple[tuple[int, ...], int, dict[str, int]]] = [
+Planes = tuple[tuple[int, ...], int, dict[str, int]]
+"""The image, the side of the kernel, and the attributes of a depthwise convolution."""
+
+DEPTHWISE: list[Planes] = [
     ((1, 5, 1, 40), 3, {"padding": 1}),
     ((1, 5, 40, 2), 3, {"padding": 1}),
-    ((2, 6, 3, 3), 3, {"padding": 1}),
     ((1, 9, 7, 7), 5, {"padding": 2}),
-    ((1, 4, 13, 15), 3, {"padding": 1}),
     ((1, 4, 17, 33), 7, {"padding": 3}),
-    ((1, 3, 31, 31), 3, {"padding": 1, "strides": 2}),
     ((1, 3, 28, 27), 5, {"padding": 2, "strides": 2}),
     ((1, 3, 29, 19), 3, {"strides": 3}),
     ((1, 3, 19, 21), 3, {"padding": 2, "dilation": 2}),
+]
+MORE_DEPTHWISE: list[Planes] = [
+    ((2, 6, 3, 3), 3, {"padding": 1}),
+    ((1, 4, 13, 15), 3, {"padding": 1}),
+    ((1, 3, 31, 31), 3, {"padding": 1, "strides": 2}),
     ((1, 3, 113, 112), 3, {"padding": 1}),
     ((1, 2, 9, 700), 3, {"padding": 1}),
 ]
 
 
-@pytest.mark.parametrize(("image", "kernel", "options", "cores"), covering(DEPTHWISE, [1, 2]))
+@pytest.mark.parametrize(
+    ("image", "kernel", "options", "cores"), covering(DEPTHWISE, [1, 2], rest=MORE_DEPTHWISE)
+)
 def test_a_depthwise_convolution_of_any_shape_is_the_sum_over_its_windows(
     image: tuple[int, ...], kernel: int, options: dict[str, int], cores: int
 ) -> None:
@@ -61,7 +68,7 @@ def test_a_depthwise_convolution_of_any_shape_is_the_sum_over_its_windows(
 
 
 @CORES
-@pytest.mark.parametrize("size", [7, 14, 28])
+@pytest.mark.parametrize("size", [7, slow(14), 28])
 def test_what_follows_a_depthwise_convolution_is_computed_from_registers(
     size: int, cores: int
 ) -> None:
@@ -98,8 +105,7 @@ def test_pooling_takes_the_maximum_or_the_mean_of_its_windows(
     check(image, lambda emit, x: R.nn.avg_pool2d(x, *arguments, **average), mean, cores)
 
 
-@pytest.mark.parametrize("processor", ["haswell", "x86-64"])
-@pytest.mark.parametrize("size", [7, 13])
+@pytest.mark.parametrize(("processor", "size"), covering(["haswell", "x86-64"], [7, 13]))
 def test_a_narrower_processor_computes_the_same_planes(processor: str, size: int) -> None:
     random = np.random.default_rng(0)
     x = random.standard_normal((1, 5, size, size)).astype("float32")
@@ -111,7 +117,7 @@ def test_a_narrower_processor_computes_the_same_planes(processor: str, size: int
     np.testing.assert_allclose(found, convolved(x, w, padding=1, groups=5), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("width", [3, 5, 7, 10, 13, 14, 15])
+@pytest.mark.parametrize("width", [3, slow(5), slow(7), 10, 13, slow(14), slow(15)])
 def test_a_vector_that_is_not_full_is_accessed_by_one_masked_instruction(width: int) -> None:
     image = [(1, 2, 9, width)]
     relu = schedule(fused(image, lambda emit, x: R.nn.relu(x)), target=native(processor="znver4"))
@@ -155,7 +161,7 @@ def test_lanes_beyond_the_end_of_a_result_are_not_written() -> None:
     assert (found[size:] == -7).all()
 
 
-@pytest.mark.parametrize("size", [3, 5, 9])
+@pytest.mark.parametrize("size", [slow(3), 5, slow(9)])
 def test_a_local_response_norm_is_one_pass_over_its_planes(size: int) -> None:
     half = size // 2
 

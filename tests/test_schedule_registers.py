@@ -25,7 +25,8 @@ def buffer_names(func: Any) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("size", "channels", "cores"), covering([1, 5, 7, 13, 16, 28], [3, 40], [1, 2])
+    ("size", "channels", "cores"),
+    covering([1, 7, 13, 28], [3, 40], [1, 2], rest=[5, 16]),
 )
 def test_sums_of_a_1x1_convolution_are_not_stored(size: int, channels: int, cores: int) -> None:
     def body(emit: Any, x: Any, w: Any, b: Any, r: Any) -> Any:

@@ -20,7 +20,7 @@ from collage_dsl.backends.schedule.variants import Scheduled, VariantError
 from collage_dsl.backends.schedule.winograd.transforms import Transform
 from collage_dsl.backends.variants import VARIANTS
 from collage_dsl.backends.winograd import unsuitable
-from tests.cases import covering, sample
+from tests.cases import covering, sample, slow
 from tests.test_schedule import built, fused, native
 
 pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
@@ -30,6 +30,8 @@ Body = Callable[..., Any]
 Pads = tuple[int, int, int, int]
 
 WINOGRAD = pytest.mark.parametrize("variant", ["winograd2", "winograd4"])
+EITHER = pytest.mark.parametrize("variant", [slow("winograd2"), "winograd4"])
+"""The two have the same loops, for tiles of other sizes."""
 ERROR = {"winograd2": 2e-6, "winograd4": 1e-5}
 """The largest difference from float64, as a part of the largest output."""
 
@@ -107,12 +109,14 @@ class Layer:
 
 CHOSEN = (
     Layer((1, 1, 1, 1), 1),
-    Layer((1, 16, 4, 4), 32),
-    Layer((1, 64, 7, 7), 64),
     Layer((1, 17, 13, 13), 33, cores=2),
     Layer((2, 24, 40, 9), 40, (0, 2, 1, 0), cores=2),
     Layer((1, 3, 33, 35), 7, (0, 0, 0, 0)),
     Layer((3, 48, 8, 11), 36, groups=3, cores=2),
+)
+MORE = (
+    Layer((1, 16, 4, 4), 32),
+    Layer((1, 64, 7, 7), 64),
     Layer((1, 40, 28, 28), 70),
 )
 
@@ -130,10 +134,14 @@ def random_layer(seed: int) -> Layer:
     return Layer(image, filters, pads, groups, int(random.integers(1, 3)))  # type: ignore[arg-type]
 
 
-LAYERS = [*CHOSEN, *(random_layer(seed) for seed in range(6))]
+RANDOM = [random_layer(seed) for seed in range(6)]
 
 
-@pytest.mark.parametrize(("layer", "variant"), covering(LAYERS, ERROR), ids=str)
+@pytest.mark.parametrize(
+    ("layer", "variant"),
+    covering([*CHOSEN, *RANDOM[:2]], ERROR, rest=[*MORE, *RANDOM[2:]]),
+    ids=str,
+)
 def test_a_convolution_of_any_shape_is_precise(layer: Layer, variant: str) -> None:
     x, w = layer.arrays()
     (found,) = computed(variant, [x, w], layer.body, layer.cores)
@@ -150,8 +158,7 @@ def test_any_random_shape_is_precise(seed: int, variant: str) -> None:
     check(variant, found, convolved(x, w, layer.pads, layer.groups))
 
 
-@WINOGRAD
-@pytest.mark.parametrize("processor", ["haswell", "x86-64"])
+@pytest.mark.parametrize(("processor", "variant"), covering(["haswell", "x86-64"], ERROR))
 def test_a_narrower_processor_computes_the_same(processor: str, variant: str) -> None:
     layer = Layer((1, 17, 13, 13), 19)
     x, w = layer.arrays()
@@ -223,8 +230,7 @@ def test_hard_inputs_are_precise(harden: Callable[..., Any], channels: int, vari
 # What is computed with it.
 
 
-@WINOGRAD
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(("variant", "cores"), covering(ERROR, [1, 2]))
 def test_bias_residual_and_activation_are_computed_with_it(variant: str, cores: int) -> None:
     layer = Layer((2, 24, 15, 15), 40)
     random = np.random.default_rng(0)
@@ -240,7 +246,7 @@ def test_bias_residual_and_activation_are_computed_with_it(variant: str, cores: 
     check(variant, found, np.clip(convolved(x, w, layer.pads) + bias + residual, 0, 6))
 
 
-@WINOGRAD
+@EITHER
 def test_an_activation_before_it_is_computed_with_it(variant: str) -> None:
     layer = Layer((1, 24, 15, 15), 40)
     x, w = layer.arrays()
@@ -248,7 +254,7 @@ def test_an_activation_before_it_is_computed_with_it(variant: str) -> None:
     check(variant, found, convolved(x / (1 + np.exp(-x.astype("float64"))), w, layer.pads))
 
 
-@WINOGRAD
+@EITHER
 def test_the_convolution_may_be_a_result_beside_its_activation(variant: str) -> None:
     layer = Layer((1, 16, 9, 9), 20)
 
@@ -263,7 +269,7 @@ def test_the_convolution_may_be_a_result_beside_its_activation(variant: str) -> 
     check(variant, second, np.maximum(wanted, 0))
 
 
-@WINOGRAD
+@EITHER
 def test_a_result_in_another_order_is_computed_after_it(variant: str) -> None:
     layer = Layer((1, 16, 9, 9), 20)
     x, w = layer.arrays()
@@ -380,8 +386,7 @@ def bodies() -> dict[str, tuple[list[tuple[int, ...]], Body]]:
     }
 
 
-@WINOGRAD
-@pytest.mark.parametrize("why", bodies())
+@pytest.mark.parametrize(("why", "variant"), covering(bodies(), ERROR))
 def test_a_function_of_another_form_is_refused(why: str, variant: str) -> None:
     shapes, body = bodies()[why]
     with pytest.raises(VariantError, match=why):

@@ -31,17 +31,19 @@ class Layer:
 
 
 LAYERS = {
-    "plain": Layer(),
     "several volumes": Layer(shape=(3, 8, 3, 8, 8)),
-    "one plane of results": Layer(shape=(2, 8, 3, 8, 8), pads=(0, 1, 1, 0, 1, 1)),
-    "no padding": Layer(pads=(0, 0, 0, 0, 0, 0)),
     "uneven padding": Layer(pads=(2, 1, 0, 0, 2, 1)),
     "strides of planes": Layer(shape=(1, 8, 7, 8, 8), stride=2),
     "dilated planes": Layer(shape=(1, 8, 7, 8, 8), dilation=2, pads=(2, 1, 1, 2, 1, 1)),
-    "few channels": Layer(shape=(1, 3, 4, 12, 12), filters=20),
-    "one tap of planes": Layer(kernel=(1, 3, 3), pads=(0, 1, 1, 0, 1, 1)),
     "even taps of planes": Layer(kernel=(2, 3, 3), pads=(0, 1, 1, 1, 1, 1)),
     "one tap of rows": Layer(kernel=(3, 1, 3), pads=(1, 0, 1, 1, 0, 1)),
+}
+MORE = {
+    "plain": Layer(),
+    "one plane of results": Layer(shape=(2, 8, 3, 8, 8), pads=(0, 1, 1, 0, 1, 1)),
+    "no padding": Layer(pads=(0, 0, 0, 0, 0, 0)),
+    "few channels": Layer(shape=(1, 3, 4, 12, 12), filters=20),
+    "one tap of planes": Layer(kernel=(1, 3, 3), pads=(0, 1, 1, 0, 1, 1)),
 }
 
 
@@ -55,9 +57,9 @@ def convolved(x: Array, w: Array, layer: Layer) -> Array:
     return np.einsum("ncdhwzyx,oczyx->nodhw", seen, w.astype("float64"), optimize=True)
 
 
-@pytest.mark.parametrize(("name", "variant", "cores"), covering(LAYERS, ERROR, [1, 2]))
+@pytest.mark.parametrize(("name", "variant", "cores"), covering(LAYERS, ERROR, [1, 2], rest=MORE))
 def test_results_are_those_of_a_direct_convolution(name: str, variant: str, cores: int) -> None:
-    layer, rng = LAYERS[name], np.random.default_rng(0)
+    layer, rng = {**LAYERS, **MORE}[name], np.random.default_rng(0)
     x = rng.standard_normal(layer.shape, "float32")
     w = rng.standard_normal((layer.filters, layer.shape[1], *layer.kernel), "float32")
     b = rng.standard_normal((layer.filters, 1, 1, 1), "float32")
