@@ -144,13 +144,29 @@ def place_of(name: str, folder: Path, file: str) -> Place:
     return place
 
 
-@pytest.fixture(params=[*NAMES.values(), LONG], ids=[*NAMES, "very long"])
+def some(first: int) -> pytest.MarkDecorator:
+    """One in three names from the `first` one; the others are `slow`."""
+    named = {**NAMES, "very long": LONG}
+    params = [
+        pytest.param(name, id=kind, marks=[pytest.mark.slow] if at % 3 != first else [])
+        for at, (kind, name) in enumerate(named.items())
+    ]
+    return pytest.mark.parametrize("place", params, indirect=True)
+
+
+EVERY = pytest.mark.parametrize(
+    "place", [*NAMES.values(), LONG], ids=[*NAMES, "very long"], indirect=True
+)
+
+
+@pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.chdir(tmp_path)
     return place_of(request.param, Path(), file_name(request.param)[:60])
 
 
-@pytest.mark.parametrize("command", ["check", "test"])
+@EVERY
+@pytest.mark.parametrize("command", ["check", slow("test")])
 def test_files_in_every_format(place: Place, command: str) -> None:
     for each in (place.spec, place.wrong):
         for format_ in FORMATS:
@@ -171,6 +187,7 @@ def test_files_in_every_format(place: Place, command: str) -> None:
                     assert_json(done.out)
 
 
+@some(0)
 def test_commands_for_specs(place: Place) -> None:
     spec = place.spec
     for option in ("--check", "--diff"):
@@ -194,6 +211,7 @@ def test_commands_for_specs(place: Place) -> None:
     answered("convert", "--to", "json", place.model.absolute(), codes=(1, 2))
 
 
+@some(1)
 def test_a_spec_in_every_form(place: Place, tmp_path: Path) -> None:
     spec = place.spec.absolute()
     found = collage.load(spec)
@@ -210,6 +228,7 @@ def test_a_spec_in_every_form(place: Place, tmp_path: Path) -> None:
 FORMS = ("json", "yaml", "collage")
 
 
+@some(2)
 def test_commands_for_models(place: Place) -> None:
     spec, model, graph = (each.absolute() for each in (place.spec, place.model, place.graph))
     table, picture = Path("table.yaml").absolute(), Path(f"{place.model}.svg").absolute()
@@ -248,6 +267,7 @@ def test_commands_for_models(place: Place) -> None:
         answered(*command, codes=(1, 2))
 
 
+@some(0)
 def test_the_configuration_and_the_environment(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from collage_dsl import builder
 from collage_dsl.graph import Graph
 from collage_dsl.rules.matcher import matches
 from collage_dsl.rules.pattern import Pattern
+from tests.cases import sample
 from tests.spellings import Expression, apply, changed, plus, product, spelled
 
 SHAPE = (2, 3, 8)
@@ -231,7 +232,7 @@ def model_of(said: Expression, seed: int) -> onnx.ModelProto:
     return spelled(said, seed, INPUTS, WEIGHTS)
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+@pytest.mark.parametrize("form", sample(2, FORMS.values()), ids=FORMS.keys())
 def test_a_function_is_matched_once_in_every_spelling(form: Form) -> None:
     wanted = value(model_of(form.reference, 0), FEEDS)
     for seed in range(8):

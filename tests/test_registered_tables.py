@@ -24,6 +24,7 @@ from collage_dsl.language.resolve.pattern_tables import NoTableError, Table, num
 from collage_dsl.rules.predicate import Predicate, PredicateError
 from collage_dsl.source import Source
 from collage_dsl.targets.attach import TargetError
+from tests.cases import slow
 from tests.commands import collage as command
 from tests.commands import said
 from tests.test_gather import Named
@@ -391,7 +392,14 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    "asked", [("check",), ("test",), ("convert", "--to", "json"), ("embed",), ("plan", "m", "-t")]
+    "asked",
+    [
+        ("check",),
+        slow(("test",)),
+        ("convert", "--to", "json"),
+        slow(("embed",)),
+        slow(("plan", "m", "-t")),
+    ],
 )
 def test_a_command_imports_the_module_of_a_table_only_with_the_flag(
     files: Path, asked: tuple[str, ...]

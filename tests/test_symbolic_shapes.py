@@ -22,6 +22,7 @@ from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.graph import Dim, Form, Graph, Node, OpaqueType, TensorType
 from collage_dsl.graph.sizes import follows
 from collage_dsl.rules import FusionSpec
+from tests.cases import covering
 from tests.partitioned import run, started
 from tests.test_onnx_writer import CASES, Case, f32, graph_of, run_onnx
 from tests.test_partition_pass import callees, price
@@ -303,15 +304,16 @@ def library(rules: str) -> FusionSpec:
     return collage.load(text=f"collage 1; target ort on llvm {{ {target} }}")["ort"]
 
 
-@pytest.mark.parametrize("rules", [SUPPORTED, f"max_coalesce({SUPPORTED})"])
 @pytest.mark.parametrize(
-    ("module", "sizes"),
-    [
-        (Images, [(n, 3, 8, 8) for n in (2, 5, 1, 5, 0, 7)]),
-        # No operand of the `broadcast_to` is of length `s`, so its kernel takes the input too.
-        (Heads, [(2, 3, 8), (1, 6, 8), (3, 2, 8), (4, 1, 8)]),
-    ],
-    ids=["images", "heads"],
+    ("module", "sizes", "rules"),
+    covering(
+        [
+            (Images, [(n, 3, 8, 8) for n in (2, 5, 1, 5, 0, 7)]),
+            # No operand of the `broadcast_to` is of length `s`, so its kernel takes the input too.
+            (Heads, [(2, 3, 8), (1, 6, 8), (3, 2, 8), (4, 1, 8)]),
+        ],
+        [SUPPORTED, f"max_coalesce({SUPPORTED})"],
+    ),
 )
 def test_what_is_supported_runs_at_any_size_as_tvm_does(
     module: Any, sizes: list[tuple[int, ...]], rules: str
