@@ -189,7 +189,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("format_", sample(2, FORMATS))
+@pytest.mark.parametrize("format_", sample(4, FORMATS))
 def test_the_exit_code_is_the_same_in_every_format(folder: Path, format_: str) -> None:
     assert checked(folder, format_, ".").code == 1
     assert checked(folder, format_, "clean.collage", "warned.collage").code == 0

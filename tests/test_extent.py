@@ -93,7 +93,7 @@ def calls(graph: Graph, candidate: SubGraph) -> int:
     return (candidate.inside & graph.calls).bit_count()
 
 
-@pytest.mark.parametrize(("seed", "around"), list(product(SEEDS, AROUND)))
+@pytest.mark.parametrize(("seed", "around"), sample(2, product(SEEDS, AROUND)))
 def test_candidates_are_within_the_bounds(seed: str, around: str) -> None:
     rule = rule_of(around.format(seed))
     bounds = extent(rule)

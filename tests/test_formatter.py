@@ -248,7 +248,7 @@ def holds(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    sample(6, [e.text for e in examples() if e.language == "collage"]),
+    sample(12, [e.text for e in examples() if e.language == "collage"]),
     ids=lambda text: text[11:40],
 )
 def test_formatting_the_examples_of_the_language_keeps_them(text: str) -> None:

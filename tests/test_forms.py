@@ -93,7 +93,7 @@ def test_no_character_of_a_label_is_lost(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     sample(
-        6,
+        12,
         [SPEC, *(e.text for e in examples() if e.language == "collage" and "target " in e.text)],
     ),
     ids=lambda text: text[11:40],

@@ -91,7 +91,7 @@ def test_a_command_that_cannot_read_a_table_says_so(tmp_path: Path) -> None:
     assert_one_message(done, 2, "cannot read the cost table", "it is a folder")
 
 
-@pytest.mark.parametrize("source", ["analytic", "recorded"])
+@pytest.mark.parametrize("source", ["analytic", slow("recorded")])
 def test_a_store_that_is_no_file_is_refused_where_it_is_only_read(
     tmp_path: Path, source: str
 ) -> None:

@@ -19,6 +19,7 @@ from collage_dsl.backends.base import LibraryBackend
 from collage_dsl.backends.runtime.build import make_module
 from collage_dsl.graph import Graph, Option
 from collage_dsl.realization.executable import ModelExecutable
+from tests.cases import slow
 
 from .models import small_convolution
 
@@ -71,7 +72,7 @@ target python on llvm { compiler "numpy"; rules dfpattern(softmax); }
 """
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["one core", "two cores"])
+@pytest.fixture(scope="module", params=[slow(1), 2], ids=["one core", "two cores"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A saved model whose kernels three backends run."""
     specs = collage.load(text=SPECS.replace("CORES", str(request.param)))
