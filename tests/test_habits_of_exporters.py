@@ -33,8 +33,10 @@ def test_a_comparison_with_a_truth_value_is_fused() -> None:
     assert (found["z"] == (x < 0)).all()
 
 
-@pytest.mark.parametrize("target", ["native", "onnxruntime"])
-@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+@pytest.mark.parametrize(
+    ("mode", "target"),
+    covering(["constant", "reflect", "edge", "wrap"], ["native", "onnxruntime"]),
+)
 def test_negative_padding_takes_elements_away(mode: str, target: str) -> None:
     model = parse_model(
         f"""<ir_version: 9, opset_import: ["": 19]>
@@ -407,8 +409,9 @@ def test_attention_of_groups_adds_to_its_past(past: int | str) -> None:
     assert "nn.relu" in [node.op for node in collage.from_onnx(model).nodes]
 
 
-@pytest.mark.parametrize("opset", [11, 13, 19])
-@pytest.mark.parametrize("mode", ["half_pixel", "tf_crop_and_resize"])
+@pytest.mark.parametrize(
+    ("opset", "mode"), covering([11, 13, 19], ["half_pixel", "tf_crop_and_resize"])
+)
 def test_scales_without_elements_are_none(mode: str, opset: int) -> None:
     """`Resize` had to have scales before operator set 13."""
     model = parse_model(

@@ -10,6 +10,7 @@ from onnx import helper
 
 import collage_dsl as collage
 from collage_dsl.graph import Graph, TensorType
+from tests.cases import covering
 from tests.reference import run_onnx
 
 ML = "ai.onnx.ml"
@@ -108,8 +109,9 @@ def test_other_linear_classifiers_stay(changed: Mapping[str, Any]) -> None:
     assert calls(graph) == [f"{ML}.LinearClassifier"]
 
 
-@pytest.mark.parametrize("rank", [1, 2, 3])
-@pytest.mark.parametrize("indices", ["constant", "computed", "largest"])
+@pytest.mark.parametrize(
+    ("rank", "indices"), covering([1, 2, 3], ["constant", "computed", "largest"])
+)
 def test_features_are_taken_along_the_last_axis(indices: str, rank: int) -> None:
     x = features(*(2, 3, 5)[-rank:])
     places = {

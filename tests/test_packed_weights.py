@@ -21,6 +21,7 @@ from collage_dsl.graph.types import short_dtype
 from collage_dsl.language.loading import patterns
 from collage_dsl.realization.kernel import kernel_view
 from collage_dsl.report.why import why
+from tests.cases import covering
 
 SPEC = """
 collage 1;
@@ -80,9 +81,9 @@ def run_plainly(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np
     return list(onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, feeds))
 
 
-@pytest.mark.parametrize("zero", [True, False])
 @pytest.mark.parametrize(
-    "dtype", ["int4", "uint4", "int2", "uint2", "float8_e4m3fn", "float8_e5m2"]
+    ("dtype", "zero"),
+    covering(["int4", "uint4", "int2", "uint2", "float8_e4m3fn", "float8_e5m2"], [True, False]),
 )
 def test_a_pattern_matches_the_operands_of_the_schema(dtype: str, zero: bool) -> None:
     model = made(dtype, zero=zero)

@@ -145,7 +145,9 @@ def assert_in_steps(ours: Array, theirs: Array) -> None:
     assert (difference > 0).mean() < 0.01
 
 
-@pytest.mark.parametrize(("call", "op", "opset"), covering(CASES, [10, 17, 21]))
+@pytest.mark.parametrize(
+    ("call", "op", "opset"), covering([*CASES][::2], [10, 17, 21], rest=[*CASES][1::2])
+)
 def test_an_operator_on_quantized_numbers_is_a_usual_one(call: str, op: str, opset: int) -> None:
     made = model(call, opset)
     graph = collage.from_onnx(made)

@@ -100,9 +100,7 @@ COPIES: dict[str, tuple[Body, Callable[[Array], Array]]] = {
 }
 
 
-@pytest.mark.parametrize("cores", [1, 2])
-@pytest.mark.parametrize("width", [7, 37])
-@pytest.mark.parametrize("name", COPIES)
+@pytest.mark.parametrize(("name", "width", "cores"), covering(COPIES, [7, 37], [1, 2]))
 def test_copies_of_rows_and_columns_are_exact(name: str, width: int, cores: int) -> None:
     x = np.random.default_rng(0).standard_normal((1, 3, 9, width), "float32")
     body, copied = COPIES[name]

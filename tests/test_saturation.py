@@ -21,6 +21,7 @@ from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build
 from collage_dsl.realization.partition import realize
 from collage_dsl.realization.signature import Signature
+from tests.cases import covering
 
 Array = np.ndarray[Any, Any]
 
@@ -82,8 +83,7 @@ def processor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("processor")
-@pytest.mark.parametrize("inputs", ["a", "ab"])
-@pytest.mark.parametrize(("op", "factors"), CASES)
+@pytest.mark.parametrize(("op", "factors", "inputs"), covering(CASES, ["a", "ab"]))
 def test_products_are_exact(op: str, factors: str, inputs: str, tmp_path: Path) -> None:
     values = values_of(op, factors)
     model = model_of(op, values, inputs)

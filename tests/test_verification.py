@@ -256,8 +256,7 @@ def cast(before: str, to: str) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-@pytest.mark.parametrize("to", INTEGERS)
-@pytest.mark.parametrize("before", ["Mul", "Exp"])
+@pytest.mark.parametrize(("to", "before"), covering(INTEGERS, ["Mul", "Exp"]))
 def test_floats_that_an_integer_cannot_hold_are_not_compared(before: str, to: str) -> None:
     verification = compiled(cast(before, to)).report.verification
 

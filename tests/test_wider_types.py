@@ -11,6 +11,7 @@ from tvm import relax
 from tvm.relax import op
 
 import collage_dsl as collage
+from tests.cases import slow
 
 GENERATOR = np.random.default_rng(0)
 A, B = GENERATOR.random((2, 5, 9)) > 0.6
@@ -77,7 +78,9 @@ def test_a_tuple_has_truth_values_and_places() -> None:
 NUMBERS = GENERATOR.integers(1, 100, (4, 6))
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+@pytest.mark.parametrize(
+    "dtype", [slow("int8"), "uint8", "int16", slow("uint16"), slow("int32"), "uint32"]
+)
 def test_integers_are_averaged_and_sorted(dtype: str) -> None:
     def function(x: Any) -> Any:
         image = op.reshape(x, (1, 1, 4, 6))
