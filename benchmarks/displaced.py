@@ -28,11 +28,12 @@ from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.engine.compile import Compiled
 from collage_dsl.graph import CandidateKernel, Measuring
-from collage_dsl.measuring.footprint import displaced, footprint
+from collage_dsl.measuring.footprint import Distances, Far, displaced, footprint
 from collage_dsl.measuring.pace import reference
 from collage_dsl.measuring.task import OverheadTask, kernel_task
 from collage_dsl.measuring.timing import Timed, low, times_in_turn
 from collage_dsl.measuring.work import measure_overhead, prepared
+from collage_dsl.realization.kernel import kernel_view
 from collage_dsl.search import Plan
 
 MODELS = ("shufflenet", "mobilenet_v2", "inception_v1", "inception_v2")
@@ -56,9 +57,9 @@ def kernels(plan: Plan) -> Counter[CandidateKernel]:
     return Counter({found[key]: count for key, count in counts.items()})
 
 
-def taken_by(kernel: CandidateKernel, others: int, idle: float, usual: float) -> float:
+def taken_by(kernel: CandidateKernel, far: Far, others: int, idle: float, usual: float) -> float:
     """The seconds of a kernel that begins after so many idle ones, and of calling an executable."""
-    timed = prepared(kernel_task(kernel, Tvm(), {}, others=others)).timed
+    timed = prepared(kernel_task(kernel, Tvm(), {}, others=others, far=far)).timed
 
     def ready() -> None:
         timed.before()
@@ -101,11 +102,13 @@ def report(model: str, amounts: list[int], idle: list[int], store: Path | None) 
     compiled = collage.compile(suite.model(model), targets=[native], store=store, race_seconds=1)
     plan, usual = compiled.plan, reference()
     used, beside, counts = footprint(plan.graph, {}), entry(plan), kernels(plan)
+    distances = Distances(plan.graph, {})
+    far = {each: distances.far(each, kernel_view(each, Tvm())) for each in counts}
     reading = sorted({displaced(used), *(amount * MIB for amount in amounts)})
     ways = [(displaced(used), ms) for ms in idle] or [(others, 0) for others in reading]
     for others, ms in ways:
         together = whole(compiled, model, usual)
-        taken = {each: taken_by(each, others, ms * 1e-3, usual) for each in counts}
+        taken = {each: taken_by(each, far[each], others, ms * 1e-3, usual) for each in counts}
         apart = sum(n * (taken[each] - beside) for each, n in counts.items())
         mark = "as is done" if (others, ms) == (displaced(used), 0) else ""
         sizes = f"{used / MIB:.1f} | {others / MIB:.0f} | {ms}"
