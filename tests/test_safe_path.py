@@ -56,7 +56,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("why", "specs/mine.collage", "model/model.onnx", "--at", "y"),
     ("near", "specs/mine.collage", "model/model.onnx"),
     ("plan", "model/model.onnx", *TARGET, *STORE),
-    ("compile", "model/model.onnx", *TARGET, *STORE, "-o", "saved/out"),
+    ("compile", "model/model.onnx", *TARGET, "--target", "onnxruntime", *STORE, "-o", "saved/out"),
     ("run", "saved/out", "--outputs", "saved/y.npz"),
     ("demo", "--model", "model/model.onnx", *STORE),
     ("doctor",),
