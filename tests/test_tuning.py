@@ -30,6 +30,7 @@ from collage_dsl.cost.trials import Trial
 from collage_dsl.engine.tune import Tuner, TuningOptions, kernel_at
 from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import CandidateKernel, Record, SubGraph, Toolchain, Tuning
+from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.tuning import RECORD, TUNED
 from collage_dsl.measuring.built import built
 from collage_dsl.measuring.checked import (
@@ -462,6 +463,20 @@ def test_estimates_learn_which_schedules_are_fast() -> None:
     assert len(known) == 60
     assert times[60:][order[:10]].max() < np.median(times[60:]) * 2
     assert times[60:][order[:5]].mean() < times[60:][order[-5:]].mean() / 3
+
+
+def test_estimates_depend_on_differences_of_features_alone() -> None:
+    generator = np.random.default_rng(3)
+    features = generator.normal(size=(40, 6))
+    times = np.exp(features[:, 0])
+
+    def estimates(features: Array) -> Array:
+        known = Regression()
+        for each, seconds in zip(features[:30], times[:30], strict=True):
+            known.add(each, seconds)
+        return known.estimates(list(features[30:]))
+
+    np.testing.assert_allclose(estimates(features + 1e9), estimates(features), rtol=1e-4)
 
 
 # Which kernels of a model are tuned.

@@ -47,21 +47,21 @@ class Regression:
     def estimates(self, features: Sequence[Array]) -> Array:
         """The logarithms of the times for some features."""
         known, times = np.stack(self._features), np.array(self._times)
-        spread = known.std(axis=0)
+        middle, spread = known.mean(axis=0), known.std(axis=0)
         used = spread > 0
         scale = spread[used] * np.sqrt(max(1, used.sum())) * _REACH
-        places = known[:, used] / scale
+        places = (known - middle)[:, used] / scale
         weights = np.linalg.solve(
             _alike(places, places) + _RIDGE * np.eye(len(times)), times - times.mean()
         )
-        wanted = np.stack(features)[:, used] / scale
+        wanted = (np.stack(features) - middle)[:, used] / scale
         return times.mean() + np.asarray(_alike(wanted, places) @ weights)
 
 
 def _alike(some: Array, others: Array) -> Array:
     """How alike two places are, for each pair: 1 if they are equal, less with their distance."""
     squares = (some**2).sum(1)[:, None] + (others**2).sum(1)[None] - 2 * some @ others.T
-    return np.asarray(np.exp(-squares / 2))
+    return np.asarray(np.exp(-np.maximum(squares, 0) / 2))
 
 
 @derived_object
