@@ -41,16 +41,21 @@ FLOAT, HALF, INT8 = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT8
 
 
 class Layer:
-    """Writes a small ONNX model of one kernel."""
+    """Writes a small ONNX model of one kernel, whose weights are constants or inputs."""
 
-    def __init__(self, *shape: int) -> None:
+    def __init__(self, *shape: int, has_constants: bool = True) -> None:
         self.shape = shape
+        self.has_constants = has_constants
+        self.inputs = [helper.make_tensor_value_info("x", FLOAT, shape)]
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
         self.last = "x"
 
     def weight(self, *shape: int) -> str:
         name = f"w{len(self.weights)}"
+        if not self.has_constants:
+            self.inputs.append(helper.make_tensor_value_info(name, FLOAT, shape))
+            return name
         array = np.random.default_rng(len(self.weights)).normal(0, 0.1, shape)
         self.weights.append(numpy_helper.from_array(array.astype(np.float32), name))
         return name
@@ -67,9 +72,8 @@ class Layer:
         return self.then("Conv", weight, pads=[pad] * 4, strides=strides, dilations=dilations)
 
     def model(self, dtype: int = FLOAT) -> onnx.ModelProto:
-        inputs = [helper.make_tensor_value_info("x", FLOAT, self.shape)]
         outputs = [helper.make_tensor_value_info(self.last, dtype, None)]
-        graph = helper.make_graph(self.nodes, "layer", inputs, outputs, self.weights)
+        graph = helper.make_graph(self.nodes, "layer", self.inputs, outputs, self.weights)
         opset = [helper.make_opsetid("", 20)]
         return onnx.shape_inference.infer_shapes(
             helper.make_model(graph, opset_imports=opset, ir_version=9)
@@ -78,6 +82,12 @@ class Layer:
 
 def narrowed(dtype: int, channels: int, *shape: int, size: int, **how: int) -> onnx.ModelProto:
     return Layer(*shape).convolution(channels, size, **how).then("Cast", to=dtype).model(dtype)
+
+
+def given(channels: int, *shape: int, size: int, **how: int) -> onnx.ModelProto:
+    """The same to int8, with weights that are an input: no variant of ours packs such weights."""
+    layer = Layer(*shape, has_constants=False).convolution(channels, size, **how)
+    return layer.then("Cast", to=INT8).model(INT8)
 
 
 def product(rows: int, inner: int, columns: int) -> Layer:
@@ -90,6 +100,9 @@ LAYERS: Mapping[str, Callable[[], onnx.ModelProto]] = {
     "conv3x3d2-f16": lambda: narrowed(HALF, 32, 1, 32, 32, 32, size=3, dilation=2),
     "conv3x3s2-int8": lambda: narrowed(INT8, 32, 1, 16, 64, 64, size=3, stride=2),
     "conv1x1-int8": lambda: narrowed(INT8, 64, 1, 64, 32, 32, size=1),
+    "given3x3d2-int8": lambda: given(32, 1, 32, 32, 32, size=3, dilation=2),
+    "given3x3-int8": lambda: given(32, 1, 32, 32, 32, size=3),
+    "given1x1-int8": lambda: given(64, 1, 64, 32, 32, size=1),
     "conv3x3-relu": lambda: Layer(1, 32, 32, 32).convolution(32, 3).then("Relu").model(),
     "matmul-gelu": lambda: product(64, 128, 256).then("Gelu").model(),
     "softmax": lambda: Layer(64, 256).then("Softmax", axis=-1).model(),
