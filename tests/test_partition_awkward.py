@@ -2,6 +2,7 @@
 # TVMScript has the syntax of Python, and other habits.
 # ruff: noqa: N805, N812, F841, SIM108
 
+import numpy as np
 import pytest
 import tvm
 from numpy.testing import assert_allclose
@@ -317,3 +318,35 @@ def test_operators_of_which_tvm_makes_no_single_function_stay() -> None:
     )
     for actual, wanted in zip(found, expected, strict=True):
         assert_allclose(actual.numpy(), wanted, rtol=1e-5)
+
+
+@I.ir_module
+class Lifted:
+    @R.function
+    def main(x: R.Tensor((4, 8), "float32"), w: R.Tensor((8, 8), "float32")) -> R.Tensor(
+        (4, 8), "float32"
+    ):
+        R.func_attr({"num_input": 1})
+        with R.dataflow():
+            a = R.permute_dims(w)
+            b = R.builtin.stop_lift_params(a)
+            c = R.exp(b)
+            d = R.matmul(x, c)
+            R.output(d)
+        return d
+
+
+@pytest.mark.parametrize("first", ["the pass", "LiftTransformParams"])
+def test_what_stops_lifting_is_in_no_kernel(first: str) -> None:
+    partition = collage.CollagePartition(["native"], cost=price)
+    passes = [partition, relax.transform.LiftTransformParams()]
+    module = tvm.transform.Sequential(passes if first == "the pass" else passes[::-1])(Lifted)
+    x, w = array(4, 8), array(8, 8, seed=1)
+
+    executable = tvm.compile(module, LLVM, relax_pipeline=collage.lowering())
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    (lifted,) = machine["main_transform_params"](tvm.runtime.convert([tvm.runtime.tensor(w)]))
+    found = machine["main"](tvm.runtime.tensor(x), lifted)
+
+    assert_allclose(lifted.numpy(), w.T)
+    assert_allclose(found.numpy(), x @ np.exp(w.T), rtol=1e-5)

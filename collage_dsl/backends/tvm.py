@@ -75,6 +75,7 @@ _LEFT = {
     **dict.fromkeys(
         ("grad.no_grad", "grad.start_checkpoint", "grad.end_checkpoint"), "computes nothing"
     ),
+    "builtin.stop_lift_params": "is for LiftTransformParams, which removes it",
     "vision.all_class_non_max_suppression": "is several functions of TVM, and no single kernel",
     **dict.fromkeys(("nn.attention_var_len", "wrap_param"), "has no code in TVM"),
 }
