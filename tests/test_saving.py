@@ -149,6 +149,20 @@ def test_a_saved_folder_is_replaced_whether_or_not_the_file_system_can_exchange_
     collage.load_executable(tmp_path / "out")
 
 
+def test_a_model_that_was_saved_where_a_loaded_one_was_is_loaded(
+    compiled: collage.Compiled, tmp_path: Path
+) -> None:
+    specs = [SPECS / "native.collage"]
+    other = collage.compile(small_convolution(16), specs, cost=lambda _: 1e-6, race_seconds=0.01)
+    compiled.save(tmp_path / "out")
+    first = collage.load_executable(tmp_path / "out")
+    other.save(tmp_path / "out")
+    second = collage.load_executable(tmp_path / "out")
+
+    np.testing.assert_array_equal(first.run({"x": X})["y"], compiled.run({"x": X})["y"])
+    np.testing.assert_array_equal(second.run({"x": X})["y"], other.run({"x": X})["y"])
+
+
 def test_an_executable_that_was_loaded_is_not_saved_again(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ExecutableError, match="was loaded is saved already: copy its folder"):
         save(collage.load_executable(folder), tmp_path / "again", {})

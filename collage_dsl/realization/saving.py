@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import tvm
+import tvm_ffi
 
 from collage_dsl.argument_types import with_checked_types
 from collage_dsl.backends.engines import register_declared
@@ -87,12 +87,24 @@ def load_executable(path: str | os.PathLike[str]) -> ModelExecutable:
                 f'`mcpu: "{host_cpu()}"`'
             )
         register_declared()
-        return ModelExecutable(tvm.runtime.load_module(str(library)), signature)
+        return ModelExecutable(tvm_ffi.load_module(_as_no_other(library)), signature)
     except (OSError, ValueError, RuntimeError) as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
         if "needs the engine" in said[0]:
             raise ExecutableError(f"cannot load {folder}: {said[0]}") from error
         raise DamagedFolderError(f"{folder} is damaged: {said[0]}") from error
+
+
+def _as_no_other(library: Path) -> str:
+    """
+    The path of a library, written as that of no other file: the dynamic loader of the system takes
+    a path that it has loaded before for that file, though another model was saved there since.
+
+        /srv/out/model.so -> /srv/out/.//./model.so    (the inode is 5, binary 101)
+    """
+    folder, name = os.path.split(os.path.realpath(library))
+    digits = f"{os.stat(library).st_ino:b}"
+    return folder + "".join("/." if digit == "1" else "/" for digit in digits) + "/" + name
 
 
 def check_writable(folder: Path) -> None:
