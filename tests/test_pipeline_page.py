@@ -28,3 +28,27 @@ def test_the_examples_run_each_half_in_a_process_of_its_own(tmp_path: Path) -> N
             text=True,
         )
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.engine
+def test_compiled_mode_runs_native_kernels_for_the_target_that_is_given() -> None:
+    import numpy as np
+    import tvm
+    from tvm import relax
+
+    import collage_dsl as collage
+    from collage_dsl.backends.instructions import host_cpu
+
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4, 8), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(builder.emit(relax.op.exp(x)))
+        builder.emit_func_output(result)
+    target = tvm.target.Target({"kind": "llvm", "mcpu": host_cpu(), "num-cores": 1})
+    passes = collage.pipeline(["native"], cost=lambda _: 1e-6)
+    built = relax.build(builder.get(), target, relax_pipeline=passes, exec_mode="compiled")
+
+    given = np.ones((4, 8), np.float32)
+    found = relax.VirtualMachine(built, tvm.cpu())["main"](tvm.runtime.tensor(given))
+    np.testing.assert_allclose(found.numpy(), np.exp(given), rtol=1e-6)
