@@ -38,6 +38,7 @@ from collage_dsl.rules.refusals import (
     calls_of_others,
     counts,
     is_called,
+    may_be,
     no_tree,
     number_refusal,
     other_number,
@@ -209,7 +210,7 @@ class Backtracking:
         else:
             yield from self.called(frame, call, index, so_far, observer)
         if before < so_far.size == observer.reached():
-            observer.overruled()
+            observer.overruled(so_far.size)
         yield from self.operand(frame, call.operands[0], index, so_far, observer)
 
     def called(
@@ -287,15 +288,35 @@ class Backtracking:
                 self.longer[id(repeat)] = longer
             yield from self.operand(frame, longer, index, so_far, observer)
         if least == 0:
+            if so_far.size < observer.reached() and self.begins_only_here(frame, repeat, index):
+                observer.overruled(so_far.size + 1)
             yield from self.operand(frame, call.operands[0], index, so_far, observer)
+
+    def begins_only_here(self, frame: Frame, repeat: Repeat, index: int) -> bool:
+        """Whether a chain may begin with node `index`, and no longer one with a node above it."""
+        call, node = repeat.call, self.graph.nodes[index]
+        if not isinstance(call, Call) or not may_be(frame, call.operands[0], node):
+            return False
+        for _ in range(repeat.most):
+            if not is_called(call, node) or len(node.inputs) != len(call.operands):
+                break
+            node = self.graph.nodes[node.inputs[0]]
+            if may_be(frame, call.operands[0], node):
+                return False
+        return True
 
     def path_from(
         self, frame: Frame, path: PathFrom, index: int, so_far: Partial, observer: Observer
     ) -> Iterator[Partial]:
-        """Try the longest path first, as far as the order of the graph says which is longer."""
-        found = held = False
-        for origin, between in beginnings(path, self.graph, index):
-            found = True
+        """
+        Try the longest path first, as far as the order of the graph says which is longer. Nodes
+        that cannot be the origin are tried only if no node can: their refusal is then the reason.
+        """
+        found = list(beginnings(path, self.graph, index))
+        held = False
+        nodes = self.graph.nodes
+        possible = [each for each in found if may_be(frame, path.origin, nodes[each[0]])]
+        for origin, between in possible or found:
             covered = so_far
             for each in members(between):
                 covered = covered.covering(each, shared=frame.pattern.taps)
@@ -485,6 +506,6 @@ def overruling(ways: Iterable[Partial], observer: Observer) -> Iterator[Partial]
     before = observer.reached()
     for partial in ways:
         if before < observer.reached() == partial.size:
-            observer.overruled()
+            observer.overruled(partial.size)
         yield partial
         before = observer.reached()

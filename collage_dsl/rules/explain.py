@@ -270,8 +270,8 @@ class _Part:
     def reached(self) -> int:
         return self.record.attempt.reached()
 
-    def overruled(self) -> None:
-        self.record.attempt.overruled()
+    def overruled(self, progress: int) -> None:
+        self.record.attempt.overruled(progress)
 
     def again(self) -> "_Unrecorded":
         self.record.is_cut = True

@@ -51,8 +51,8 @@ class Attempt(NoObserver):
     def reached(self) -> int:
         return self.progress
 
-    def overruled(self) -> None:
-        self.progress -= 1
+    def overruled(self, progress: int) -> None:
+        self.progress = progress - 1
 
     def stops(self, steps: int) -> None:
         self.stopped = steps

@@ -58,10 +58,10 @@ class Observer(Protocol):
         """How many nodes had matched before the refusal that is kept; -1 if none is kept."""
         ...
 
-    def overruled(self) -> None:
+    def overruled(self, progress: int) -> None:
         """
         The refusal that is kept is not why the pattern does not match: the part matched in another
-        way. Any later refusal after as many nodes takes its place.
+        way. Any later refusal after `progress` nodes or more takes its place.
         """
         ...
 
@@ -111,7 +111,7 @@ class NoObserver:
     def reached(self) -> int:
         return -1
 
-    def overruled(self) -> None:
+    def overruled(self, progress: int) -> None:
         pass
 
     def again(self) -> Self:

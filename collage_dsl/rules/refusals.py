@@ -6,9 +6,10 @@ from collage_dsl.graph import Form, Kind, Node
 from collage_dsl.graph.floats import rounded
 from collage_dsl.graph.onnx_node import OnnxNode
 from collage_dsl.rules.flattening import COMBINING, Flattened, Together, combined
+from collage_dsl.rules.frame import Frame
 from collage_dsl.rules.observer import Observer
 from collage_dsl.rules.partial import Partial
-from collage_dsl.rules.pattern import Call, Flat, Number, Operand, TupleOfEach
+from collage_dsl.rules.pattern import Call, Flat, Number, Operand, Reference, TupleOfEach
 from collage_dsl.source import Span
 
 
@@ -74,6 +75,13 @@ def _is_of(kinds: tuple[Kind, ...], node: Node) -> bool:
 def is_called(call: Call, node: Node) -> bool:
     """Whether `node` is a call of one of the operators or kinds of `call`."""
     return node.op in call.ops or bool(call.kinds and _is_of(call.kinds, node))
+
+
+def may_be(frame: Frame, operand: Operand, node: Node) -> bool:
+    """Whether `node` is a call of the operator of `operand`, if that is the call of one."""
+    while isinstance(operand, Reference) and operand.name in frame.values:
+        operand = frame.values[operand.name]
+    return not isinstance(operand, Call) or operand.optional or is_called(operand, node)
 
 
 def calls_of_others(choices: Sequence[Operand], node: Node) -> list[Call]:
