@@ -25,7 +25,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "E0206": "unknown name",
         "E0207": "a part of a pattern is never used",
         "E0208": "a word of the language cannot be a name",
-        "E0209": "a pattern where a rule is needed, or the reverse",
+        "E0209": "a name of another sort, such as a pattern where a rule is needed",
         "E0210": "definitions that use each other",
         # Patterns and conditions.
         "E0301": "a pattern cannot match",

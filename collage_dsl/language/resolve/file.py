@@ -15,6 +15,8 @@ from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.resolve.functions import is_function
 from collage_dsl.language.resolve.imports import Definition, Exports, Library, brought, imports_in
 from collage_dsl.language.resolve.name_uses import check_shared_results
+from collage_dsl.language.resolve.other_sorts import sorts_of
+from collage_dsl.language.resolve.parameter_names import check_parameter_names
 from collage_dsl.language.resolve.patterns import check_pattern
 from collage_dsl.language.resolve.placements import check_placements
 from collage_dsl.language.resolve.predicates import check_predicate
@@ -73,6 +75,8 @@ class FileChecker:
         predicates = [item for item in self.file.items if isinstance(item, ast.Predicate)]
         self.check_names(list(self.definitions()))
         self.check_names([(target, target.name) for target in targets])
+        for rule in rules:
+            check_parameter_names(rule.parameters, self.findings)
         imported = self.imports()
         inner = self.patterns(patterns, lets, predicates, imported)
         written = {rule.name.text: rule for rule in reversed(rules)}
@@ -268,6 +272,7 @@ class FileChecker:
         scope.depths.update(imported.depths)
         scope.sizes.update(imported.sizes)
         scope.refused = imported.refused
+        scope.defined = sorts_of(self.file, imported.definitions)
         for name, definition in imported.definitions.items():
             if isinstance(definition, Pattern) and name not in named:
                 scope.checked[name] = definition

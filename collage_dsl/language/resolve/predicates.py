@@ -5,16 +5,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from collage_dsl.diagnostics import Note
 from collage_dsl.language.messages.findings import Findings
 from collage_dsl.language.reasoning.patterns.pattern_shape import calls
-from collage_dsl.language.resolve.reserved import reserved
+from collage_dsl.language.resolve.parameter_names import check_parameter_names
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import condition as conditions
 from collage_dsl.rules.condition import Expression
 from collage_dsl.rules.pattern import Pattern
 from collage_dsl.rules.predicate import Predicate
-from collage_dsl.source import Span
 
 _WORD = r"[A-Za-z_][A-Za-z0-9_]*"
 _FUNCTION = re.compile(rf"(?!(?:pattern_table|backend):){_WORD}(\.{_WORD})*:{_WORD}(\.{_WORD})*")
@@ -38,15 +36,7 @@ def check_predicate(written: ast.Predicate, findings: Findings) -> Predicate | N
         if dot and can_come_from(f"{module}:{function}"):
             hint = f'write "{module}:{function}"'
         findings.error("E0410", written.source_span, message, hint)
-    first: dict[str, Span] = {}
-    for parameter in written.parameters:
-        if why := reserved(parameter.text):
-            findings.error("E0208", parameter.span, why)
-        elif parameter.text in first:
-            note = Note("the first definition", first[parameter.text])
-            message = f"`{parameter.text}` is defined twice"
-            findings.error("E0202", parameter.span, message, notes=(note,))
-        first.setdefault(parameter.text, parameter.span)
+    check_parameter_names(written.parameters, findings)
     if findings.errors > errors:
         return None
     names = tuple(parameter.text for parameter in written.parameters)

@@ -19,6 +19,7 @@ from collage_dsl.language.resolve.arguments import string, whole_number
 from collage_dsl.language.resolve.compilers import check_compiler
 from collage_dsl.language.resolve.limits import check_limits
 from collage_dsl.language.resolve.needless_primitives import check_needless
+from collage_dsl.language.resolve.other_sorts import is_other_sort
 from collage_dsl.language.resolve.rule_names import RuleNames
 from collage_dsl.language.resolve.variants import variant_names
 from collage_dsl.language.syntax import ast
@@ -134,13 +135,16 @@ class ArgumentReader:
             self.findings.error("E0209", written.span, message, hint, (), call.span)
         elif written.text in names.refused:
             refuse(written, names.refused, self.findings)
-        elif written.text not in names.broken:
+        elif written.text not in names.broken and not self.is_other_sort(written, "a pattern"):
             hint = did_you_mean(written.text, names.patterns)
             hint = hint or not_imported(written.text, names.patterns)
             hint = hint or Hint(there_are(names.patterns))
             message = f"no pattern is named `{written.text}`"
             self.findings.error("E0206", written.span, message, hint)
         return None
+
+    def is_other_sort(self, name: ast.Name, needed: str) -> bool:
+        return is_other_sort(name, needed, self.names.values.defined, self.findings)
 
     def pattern_meant(self, written: ast.Expression, *, is_asked: bool) -> Hint:
         """
@@ -192,7 +196,7 @@ class ArgumentReader:
                 hint = "declare it with one parameter"
                 self.findings.error("E0404", written.span, message, hint)
             case ast.Name(name):
-                if name not in names.broken:
+                if name not in names.broken and not self.is_other_sort(written, "a predicate"):
                     hint = did_you_mean(name, names.values.predicates)
                     message = f"no predicate is named `{name}`"
                     self.findings.error("E0206", written.span, message, hint)

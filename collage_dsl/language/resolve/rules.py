@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from collage_dsl.language.messages.findings import count
-from collage_dsl.language.messages.hints import Hint, did_you_mean, not_imported, write
+from collage_dsl.language.messages.hints import Hint, did_you_mean, not_imported
 from collage_dsl.language.resolve.arguments import bind
+from collage_dsl.language.resolve.other_sorts import is_other_sort
 from collage_dsl.language.resolve.rule_arguments import WRONG, ArgumentReader
 from collage_dsl.language.resolve.rule_effects import check_rule
 from collage_dsl.language.resolve.rule_names import CheckedRule, RuleNames, refuse_parametric
@@ -182,19 +183,21 @@ class _Expression:
                 return None
             return found
         if name.text in scope.patterns:
-            message = f"`{name.text}` is a pattern, but a rule is needed here"
-            self.findings.error("E0209", name.span, message, write(f"dfpattern({name.text})"))
+            self.is_other_sort(name)
         elif _ours(name.text) in RULES:
             message = f"`{name.text}` needs parentheses"
             self.findings.error("E0404", name.span, message, f"write `{name.text}(…)`")
         elif name.text in scope.parametric:
             refuse_parametric(name, self.findings)
-        elif name.text not in scope.broken:
+        elif name.text not in scope.broken and not self.is_other_sort(name):
             hint = _of_table(name.text, scope.checked)
             hint = hint or did_you_mean(name.text, (*scope.rules, *scope.checked))
             hint = hint or not_imported(name.text, scope.checked)
             self.findings.error("E0206", name.span, f"no rule is named `{name.text}`", hint)
         return None
+
+    def is_other_sort(self, name: ast.Name) -> bool:
+        return is_other_sort(name, "a rule", self.scope.values.defined, self.findings)
 
     def unknown_function(self, name: ast.Name) -> None:
         if name.text in self.scope.parametric:
@@ -206,7 +209,7 @@ class _Expression:
                 hint = similar or f"write `{name.text}` without parentheses"
             message = f"`{name.text}` is a rule without parameters"
             self.findings.error("E0401", name.span, message, hint)
-        elif name.text not in self.scope.broken:
+        elif name.text not in self.scope.broken and not self.is_other_sort(name):
             rules = self.scope.rules
             known = (*RULES, *(each for each in rules if rules[each].parameters))
             hint = did_you_mean(name.text, known)

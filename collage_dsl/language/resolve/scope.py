@@ -14,6 +14,7 @@ from collage_dsl.language.reasoning.conclusions.exclusion import Effort
 from collage_dsl.language.reasoning.findings.list_items import check_names_twice
 from collage_dsl.language.reasoning.findings.sorts_of_values import Sorts
 from collage_dsl.language.reasoning.operators.calls import find_operator, refuse
+from collage_dsl.language.resolve.other_sorts import OPERATOR, is_other_sort
 from collage_dsl.language.syntax import ast
 from collage_dsl.rules import Pattern
 from collage_dsl.rules.predicate import Predicate
@@ -63,6 +64,8 @@ class PatternScope:
     """The declared and imported predicates; None for one whose declaration is wrong."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Imported patterns that cannot be used, with the reason."""
+    defined: Mapping[str, str] = field(default_factory=dict)
+    """What the names that the file defines or imports are, in words."""
     uses: set[tuple[str, str]] = field(default_factory=set)
     """Pairs of a definition (empty for a placement) and a name that it uses."""
     effort: Effort = field(default_factory=Effort)
@@ -101,6 +104,8 @@ class PatternScope:
         if name.text not in self.classes and name.text not in self.known:
             if name.text in KINDS:
                 return (KINDS[name.text],)
+            if is_other_sort(name, OPERATOR, self.defined, self.findings):
+                return None
             others = chain(self.classes, self.patterns, self.known, self.checked, KINDS)
             found = find_operator(name, self.findings, tuple(others))
             return None if found is None else (found,)
@@ -152,7 +157,8 @@ class PatternScope:
             if not self.is_pattern(value.text):
                 return self.class_of(value)
             message = f"`{value.text}` is a pattern, but an operator is needed here"
-            self.findings.error("E0209", value.span, message)
+            hint = "name operators, or a class of operators"
+            self.findings.error("E0209", value.span, message, hint)
             return None
         hint = ""
         if isinstance(value, ast.List) and value.items:

@@ -13,6 +13,7 @@ from collage_dsl.language.reasoning.findings.list_items import check_twice
 from collage_dsl.language.resolve.answers import Asked
 from collage_dsl.language.resolve.arguments import bind, whole_number
 from collage_dsl.language.resolve.expectations import check_expectations
+from collage_dsl.language.resolve.other_sorts import OPERATOR, is_other_sort
 from collage_dsl.language.resolve.prices import prices_of
 from collage_dsl.language.resolve.questions import (
     Candidates,
@@ -113,6 +114,8 @@ class _TestChecker:
             return ""
         if isinstance(given[0], ast.Model):
             return given[0].path
+        if self.has_other_sort(given[0]):
+            return ""
         self.graph = build_graph(given[0], self.written.name, self.findings)
         if self.graph is not None:
             check_types(given[0], self.graph, self.findings)
@@ -323,6 +326,14 @@ class _TestChecker:
         return Kernels(target.text) if self.is_target(target) else None
 
     # Names.
+
+    def has_other_sort(self, written: graph_ast.Graph) -> bool:
+        """Whether something of the file is called in a graph, which is reported."""
+        nodes = [each for each in written.statements if isinstance(each, graph_ast.Node)]
+        calls = [node.value for node in nodes if isinstance(node.value, graph_ast.GraphCall)]
+        defined = self.scope.values.defined
+        found = [is_other_sort(call.operator, OPERATOR, defined, self.findings) for call in calls]
+        return any(found)
 
     def pattern(self, written: ast.Expression) -> Pattern | None:
         if isinstance(written, ast.Name) and written.text in self.targets:

@@ -37,14 +37,14 @@ def find_operator(
         message = f"unknown operator `{name.text}`"
         if hint := imported_already(name.text, name.span.source, others):
             findings.error("E0201", name.span, message, hint)
-        elif hint := import_of(name.text):
+        elif others and (hint := import_of(name.text)):
             place = place_of_imports(name.span.source)
             findings.error("E0201", name.span, message, hint, place=place)
         else:
             meant: str = (
                 did_you_mean(name.text, [each for each in others if "." in each])
                 or operator_meant(name.text)
-                or import_of_similar(name.text)
+                or (import_of_similar(name.text) if others else "")
                 or did_you_mean(name.text, (*known, *others))
                 or (not_imported(name.text, (*known, *others)) if others else "")
             )
