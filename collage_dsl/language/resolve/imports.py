@@ -103,9 +103,11 @@ class Library:
         path = real_path(found_at)
         if path in self.active:
             message = f"`{written.path}` imports this file"
+            hint = "move what both need into a file that imports neither"
             if path == self.active[-1]:
                 message = "this file imports itself"
-            findings.error("E0802", written.span, message)
+                hint = "remove it: a file can use its own names"
+            findings.error("E0802", written.span, message, hint)
             return None
         if len(self.active) >= MAX_DEPTH:
             message = f"more than {MAX_DEPTH} files import each other here"

@@ -13,7 +13,7 @@ from collage_dsl.language.reasoning.findings.forms_in_relax import check_forms
 from collage_dsl.language.reasoning.findings.tuples import check_tuples
 from collage_dsl.language.reasoning.findings.used_results import check_used_results
 from collage_dsl.language.reasoning.operators.attribute_values import check_values
-from collage_dsl.language.reasoning.patterns.absence import can_hold
+from collage_dsl.language.reasoning.patterns.absence import can_hold, needed_names
 from collage_dsl.language.reasoning.patterns.pattern_shape import always_there
 from collage_dsl.language.resolve.conditions import Checker
 from collage_dsl.language.resolve.excluded import excluded_sources
@@ -256,8 +256,7 @@ class _PatternChecker:
         if where:
             check_values(where, self.names.owners, self.findings)
             asked = checker.asked - checker.has
-            self.asked.append((where, asked & set(self.names.bindings)))
-            self.check_absence(where, {name for name in asked if self.names.is_optional(name)})
+            self.asked.append((where, asked))
         return where
 
     def check_uses(self, result: ast.Name) -> None:
@@ -270,8 +269,11 @@ class _PatternChecker:
         for anchor in anchors:
             if anchor.text in self.names.bindings and anchor.text not in always:
                 self.no_anchor(anchor)
+        needed = needed_names(where.condition for where, _ in self.asked)
         for where, names in self.asked:
-            self.check_absence(where, names - always)
+            others = names - needed
+            self.check_absence(where, {name for name in others if self.names.is_optional(name)})
+            self.check_absence(where, (others & set(self.names.bindings)) - always)
 
     def check_absence(self, where: Where, names: set[str]) -> None:
         """Report a condition that cannot hold if one of the optional `names` is not bound."""

@@ -55,6 +55,8 @@ class ValueScope:
                 hint = f"ask for `value({name.text})`, or `all({name.text} >= 0)` of its elements"
             if compared := _COMPARED.match(name.span.source.text, name.span.end):
                 hint = self.of_absence(name.text, compared[1], compared[2]) or hint
+            if place is not None:
+                hint = f"`{name.text}` is a dimension of `{place.of}` too: give one another name"
             self.findings.error("E0306", name.span, message, hint)
         elif self.is_no_attribute(name):
             pass

@@ -134,7 +134,7 @@ class _Search:
                 else:
                     lacking += 1
             if refused and len(refused) + lacking == len(part.ways):
-                self.report(part, refused[0][1], whole, findings)
+                self.report(part, [refusal for _, refusal in refused], whole, findings)
                 return True
             for way, refusal in refused:
                 self.report_way(way, refusal, findings)
@@ -233,8 +233,14 @@ class _Search:
         self.effort.choosing += exclusion.effort.explaining - before
         return needed, exclusion.why(needed)
 
-    def report(self, part: OpenPart, exclusion: Exclusion, whole: Span, findings: Findings) -> None:
-        found, why = self.refused(exclusion)
+    def report(
+        self, part: OpenPart, ways: Sequence[Exclusion], whole: Span, findings: Findings
+    ) -> None:
+        """Report that no way of `part` can match: what excludes the first one that says why."""
+        reasons = [self.refused(ways[0])]
+        while not reasons[-1][1] and len(reasons) < len(ways):
+            reasons.append(self.refused(ways[len(reasons)]))
+        found, why = reasons[-1] if reasons[-1][1] else reasons[0]
         if self.is_of_one_call(found):
             return
         place, others = _last(found)
