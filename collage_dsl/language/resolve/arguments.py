@@ -133,10 +133,23 @@ def string(written: ast.Expression, what: str, findings: Findings) -> str | None
     return None
 
 
+_UNBOUNDED = ("all", "inf", "infinity", "unbounded", "unlimited")
+"""Other words for that there is no bound."""
+
+
 def whole_number(
-    written: ast.Expression, what: str, findings: Findings, least: int = 1, most: int | None = None
+    written: ast.Expression,
+    what: str,
+    findings: Findings,
+    least: int = 1,
+    most: int | None = None,
+    *,
+    otherwise: str = "",
 ) -> int | None:
-    """A whole number within the bounds, both included; None after reporting anything else."""
+    """
+    A whole number within the bounds, both included; None after reporting anything else. A word
+    that is allowed in its place is `otherwise`.
+    """
     match written:
         case ast.Literal(bool()):
             pass
@@ -146,5 +159,10 @@ def whole_number(
     hint = ""
     if isinstance(written, ast.Literal) and isinstance(written.value, int | float):
         hint = write(str(least if most is None or written.value < least else most))
-    findings.error("E0404", written.span, f"{what} must be a whole number {bounds}", hint)
+    message = f"{what} must be a whole number {bounds}"
+    if otherwise:
+        message += f", or `{otherwise}`"
+        if isinstance(written, ast.Name) and written.text in _UNBOUNDED:
+            hint = write(otherwise)
+    findings.error("E0404", written.span, message, hint)
     return None

@@ -227,7 +227,7 @@ class Checker(Operations):
         of = arguments[0].value
         if not isinstance(of, ast.Name):
             message = f"`{name.text}` needs the name of a value of the pattern"
-            self.findings.error("E0404", of.span, message)
+            self.findings.error("E0404", of.span, message, _named(written), place=written.span)
             return None
         axis = self.axis(arguments[1].value) if wanted == 2 else 0
         if not self.scope.fact(name, of) or axis is None:
@@ -295,7 +295,7 @@ class Checker(Operations):
             of = argument.value
             if not isinstance(of, ast.Name):
                 message = f"`{name.text}` needs the name of a value of the pattern"
-                self.findings.error("E0404", of.span, message)
+                self.findings.error("E0404", of.span, message, _named(written), place=written.span)
             elif self.scope.fact(name, of):
                 asked.append(of.text)
         if len(asked) < len(written.arguments):
@@ -321,3 +321,15 @@ def depends(expression: rules.Expression) -> bool:
     """Whether the value of `expression` depends on what is matched."""
     leaves = (part for part in rules.every_part(expression) if not rules.parts(part))
     return not all(isinstance(leaf, rules.Constant | rules.Range) for leaf in leaves)
+
+
+def _named(written: ast.Application) -> str:
+    """What to write in place of a question about something that has no name."""
+    function, values = written.function.text, [argument.value for argument in written.arguments]
+    match values:
+        case [ast.Literal() as axis, ast.Name(name)]:
+            return write(f"{function}({name}, {axis.span.text})")
+        case [ast.Application() as call, *_]:
+            return f"give it a name: write `name = {call.span.text};`, and ask about `name`"
+        case _:
+            return ""

@@ -47,7 +47,7 @@ def _check_order(name: str, span: Span, found: Mapping[str, Any], findings: Find
 def _bound(name: str, value: ast.Expression, may_be_any: bool, findings: Findings) -> int | None:
     if may_be_any and isinstance(value, ast.Name) and value.text == "any":
         return None
-    return whole_number(value, f"`{name}`", findings)
+    return whole_number(value, f"`{name}`", findings, otherwise="any" if may_be_any else "")
 
 
 def _taps(value: ast.Expression, findings: Findings) -> bool:

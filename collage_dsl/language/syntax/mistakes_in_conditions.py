@@ -1,6 +1,15 @@
 """Mistakes in conditions, rules and the values of settings, which share one notation."""
 
-from collage_dsl.language.syntax.mistakes import HAS, NAME, NUMBER, REST, VALUE, Mistake, signs
+from collage_dsl.language.syntax.mistakes import (
+    BEGINS,
+    HAS,
+    NAME,
+    NUMBER,
+    REST,
+    VALUE,
+    Mistake,
+    signs,
+)
 from collage_dsl.language.syntax.mistakes_in_patterns import PREFIXED
 
 _FACT = r"(?:dtype|rank|size|bytes|uses|has)"
@@ -104,9 +113,21 @@ _UNITS = tuple(
 )
 """Units of memory: a number has none."""
 
+_DIGITS = (
+    Mistake(
+        r"(?<![\w.])(?P<first>\d+)",
+        r"_(?P<second>\d+)_(?P<third>\d+)\b",
+        "write `{first}{second}{third}`",
+    ),
+    Mistake(r"(?<![\w.])(?P<first>\d+)", r"_(?P<second>\d+)\b", "write `{first}{second}`"),
+    Mistake(r"(?<![\w.])0", r"[xXbBoO][0-9a-fA-F]+\b", "write the number in decimal digits"),
+)
+"""Numbers in other notations."""
+
 MISTAKES = (
     PREFIXED,
     *_UNITS,
+    *_DIGITS,
     Mistake(
         r"[(,]\s*(?P<start>)[bfruBFRU]{1,2}",
         r'(?P<text>"[^"\n]*")',
@@ -257,6 +278,11 @@ MISTAKES = (
         r"\.\s*(?P<at>\d+)",
         "give the field a name, `{free} = {of}.{at};`, and ask about `{free}`",
     ),
+    Mistake(
+        rf"\[.*{BEGINS}(?P<start>)(?P<of>{NAME})\s*",
+        r"\.\s*(?P<at>\d+)",
+        "write `{of}[{at}]`",
+    ),
     # Lists and ranges.
     Mistake(
         rf"(?P<start>)\[\s*(?P<least>{NUMBER})\s*",
@@ -286,6 +312,11 @@ MISTAKES = (
         "", rf"\{{\s*(?P<items>{_ITEMS})\s*,?\s*\}}", "a list stands in brackets: write `[{items}]`"
     ),
     Mistake(r"^where\b[^()]*(?:\([^()]*\)[^()]*)*", ",", "write `and` between conditions"),
+    Mistake(
+        r"=.*\[.*(?P<start>)",
+        rf";(?=\s*{NAME}(?:\[[^\[\]]*\])?\s*(?:{_COMPARED}|in\b))",
+        "write `,`",
+    ),
     Mistake("", r"=", "compare with `==`"),
     Mistake(rf"^(?:where\b|{NAME}\s*=).*(?P<start>)", ":", "compare with `==`"),
 )

@@ -79,6 +79,12 @@ _DIMENSIONS = (
 """Dimensions of types and items of lists that depend on symbols."""
 
 MISTAKES = (
+    Mistake(
+        rf"^(?P<input>{NAME}\s*:\s*{DTYPE}\s*\[[^\]]*\])\s*",
+        rf"(?={NAME}\s*[:=])",
+        "write `{input};`",
+        new="{input}; ",
+    ),
     *_DIMENSIONS,
     # Inputs and constants.
     Mistake(

@@ -6,6 +6,9 @@ from collage_dsl.language.syntax.mistakes_in_imports import IMPORTS
 _DIMS = r"\[(?P<dims>[^\]]*)\]"
 _OF = rf"\b(?P<name>{NAME})\s*:\s*"
 """The beginning of a parameter with a sort: `x: `."""
+_WORD_OF_VALUE = r"(?i:tensor|value|val|var|input|any|auto)\b"
+"""What other languages write before a parameter that may be anything."""
+
 _ASK = "`where dtype({name}) == {dtype};` in the pattern asks for the dtype"
 _IS = r"(?:=>|->|:=|=|:)\s*"
 
@@ -72,6 +75,14 @@ _PARAMETERS = tuple(
         # Constants.
         (r"[(,]\s*(?P<start>)const\s+", rf"(?P<name>{NAME})", "write `{name}: const`"),
         (rf"[(,]\s*(?P<name>{NAME})\s+", r"const\b", "write `{name}: const`"),
+        # Words before parameters, and signs between them.
+        (rf"[(,]\s*(?P<start>){_WORD_OF_VALUE}\s+", rf"(?P<name>{NAME})", "write `{name}`"),
+        (
+            rf"[(,]\s*(?!{_WORD_OF_VALUE})(?P<first>{NAME}\??)\s+",
+            rf"(?P<second>{NAME}\??)(?=\s*[,:)])",
+            "write `{first}, {second}`",
+        ),
+        (r"\([^()]*(?P<start>)", ";", "write `,`"),
     )
 )
 
