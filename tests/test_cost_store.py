@@ -490,6 +490,31 @@ def test_measurements_from_elsewhere_are_added_together_or_not_at_all(tmp_path: 
         assert len(store) == 0
 
 
+def test_a_full_disk_is_named_where_measurements_are_added_together(tmp_path: Path) -> None:
+    """SQLite has ended the transaction by itself then."""
+    many = [Measurement(f"{number}", "context", "x" * 5000, 1.0) for number in range(100)]
+    with CostStore(tmp_path / "costs.sqlite") as store:
+        store._run("PRAGMA max_page_count = 20")
+        with pytest.raises(StoreError, match="is full; is the disk of"):
+            store.add([], many)
+
+        store.put(Measurement(*KEY, "nn.relu", 1.0))
+        assert len(store) == 1
+
+
+def test_nothing_is_removed_where_not_all_can_be(tmp_path: Path) -> None:
+    refuse = "CREATE TRIGGER kept BEFORE DELETE ON cost WHEN old.context = 'second'"
+    with CostStore(tmp_path / "costs.sqlite") as store:
+        for context in ("first", "second"):
+            store.put(Measurement("kernel", context, "nn.relu", 1.0))
+        store._run(f"{refuse} BEGIN SELECT raise(ABORT, 'kept'); END")
+        with pytest.raises(StoreError, match="kept"):
+            store.remove(["first", "second"])
+
+        assert len(store) == 2
+        assert store.remove(["first"]) == 1
+
+
 def test_what_is_removed(tmp_path: Path) -> None:
     with CostStore(tmp_path / "costs.sqlite") as store:
         for name, at in (("a", "2026-01-01 00:00:00"), ("b", "2026-02-01 00:00:00")):

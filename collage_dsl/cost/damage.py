@@ -55,14 +55,24 @@ Make = Callable[[Damaged, Path], None]
 """Writes a file of what can be read of a damaged one."""
 
 
+def is_sqlite(path: Path) -> bool:
+    """Whether the file begins as a database of SQLite does, whatever follows."""
+    return _header(path).startswith(_MAGIC)
+
+
 def is_store(path: Path, application: int) -> bool:
     """Whether the file begins as a database of this application does, whatever follows."""
+    header = _header(path)
+    return header.startswith(_MAGIC) and header[_APPLICATION_AT:] == application.to_bytes(4)
+
+
+def _header(path: Path) -> bytes:
+    """The first bytes of the file; none where it cannot be read."""
     try:
         with path.open("rb") as file:
-            header = file.read(_APPLICATION_AT + 4)
+            return file.read(_APPLICATION_AT + 4)
     except OSError:
-        return False
-    return header.startswith(_MAGIC) and header[_APPLICATION_AT:] == application.to_bytes(4)
+        return b""
 
 
 def file_number(path: Path) -> int:

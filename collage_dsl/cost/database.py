@@ -4,8 +4,8 @@ import os
 import sqlite3
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self, TypeVar
@@ -165,11 +165,10 @@ class Database(ABC):
         if version < self.kind.version:
             if self.is_given:
                 self._use_copy()
-            self._run("BEGIN IMMEDIATE")
-            self._create()
-            self._run(f"PRAGMA application_id = {self.kind.application}")
-            self._run(f"PRAGMA user_version = {self.kind.version}")
-            self._run("COMMIT")
+            with self._transaction():
+                self._create()
+                self._run(f"PRAGMA application_id = {self.kind.application}")
+                self._run(f"PRAGMA user_version = {self.kind.version}")
         if fault := self._incomplete():
             raise self._wrong(DamagedStoreError, fault)
 
@@ -193,6 +192,21 @@ class Database(ABC):
             self.repair(error.fault)
             self._prepare()
             return work()
+
+    @contextmanager
+    def _transaction(self, *, is_trial: bool = False) -> Iterator[None]:
+        """
+        What is written in the block is kept at its end; nothing of it if the block raises, or if
+        this `is_trial`.
+        """
+        self._run("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._run("ROLLBACK" if is_trial else "COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:  # SQLite ends it by itself where a disk is full.
+                self._run("ROLLBACK")
+            raise
 
     def _run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
         try:

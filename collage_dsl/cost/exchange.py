@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from collage_dsl.cost.cost import Infeasible, Refusal
+from collage_dsl.cost.damage import is_sqlite
 from collage_dsl.cost.database import ExchangeError, StoreError
 from collage_dsl.cost.expiry import expiry
 from collage_dsl.cost.measurement import Context, Measurement, date_of, is_object
@@ -124,15 +125,8 @@ def exported(contexts: Iterable[Context], measurements: Iterable[Measurement]) -
 
 
 def read(path: Path) -> tuple[list[Context], list[Measurement]]:
-    """
-    What a file has: a store, or JSON that `exported` wrote. Raises `StoreError`.
-    """
-    try:
-        with path.open("rb") as file:
-            is_sqlite = file.read(6) == b"SQLite"
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {cause_of(error)}") from error
-    if is_sqlite:
+    """What a file has: a store, or JSON that `exported` wrote. Raises `StoreError`."""
+    if is_sqlite(path):
         with CostStore(path, is_given=True) as store:
             contexts = [each.context for each in store.known()]
             return contexts, store.measurements([each.key for each in contexts])

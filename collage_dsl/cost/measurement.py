@@ -83,12 +83,11 @@ class Known:
 def columns_of(measurement: Measurement) -> tuple[object, ...]:
     """The values of its columns, of which the last is None for now."""
     cost, spread = measurement.cost, measurement.spread
-    is_infeasible = isinstance(cost, Infeasible)
     return (
         measurement.kernel,
         measurement.context,
         measurement.label,
-        None if is_infeasible else cost,
+        None if isinstance(cost, Infeasible) else cost,
         cost.reason if isinstance(cost, Infeasible) else None,
         measurement.variant,
         measurement.error,

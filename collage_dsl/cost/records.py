@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic import ValidationError
 
-from collage_dsl.cost.damage import Damaged
+from collage_dsl.cost.damage import Damaged, is_sqlite
 from collage_dsl.cost.database import DamagedStoreError, Database, ExchangeError, Kind, StoreError
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.cost.trials import Trial, TrialsDocument, columns_of, trial_of
@@ -52,14 +52,8 @@ class Records(Database):
         return self._safely(lambda: self._add(list(trials)))
 
     def _add(self, trials: Sequence[Trial]) -> int:
-        self._run("BEGIN IMMEDIATE")
-        try:
-            added = sum(self._put(each) for each in trials)
-            self._run("COMMIT")
-        except BaseException:
-            self._run("ROLLBACK")
-            raise
-        return added
+        with self._transaction():
+            return sum(self._put(each) for each in trials)
 
     def _put(self, trial: Trial) -> bool:
         values = columns_of(trial)
@@ -134,7 +128,7 @@ def _order(seconds: object) -> float:
 
 def read_trials(path: Path) -> Iterator[Trial]:
     """The trials in a file: records, or what `export_trials` has written. Raises `StoreError`."""
-    if _is_sqlite(path):
+    if is_sqlite(path):
         with Records(path, is_given=True) as records:
             yield from records.every()
         return
@@ -146,11 +140,3 @@ def read_trials(path: Path) -> Iterator[Trial]:
     except (OSError, ValueError) as error:
         raise StoreError(f"cannot read the tuning records {path}: {cause_of(error)}") from error
     yield from (each.trial() for each in found.trials)
-
-
-def _is_sqlite(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(16).startswith(b"SQLite format 3")
-    except OSError:
-        return False

@@ -120,8 +120,9 @@ class Sources:
         return cls(source for each in given for source in _made(each, offered, is_alone=False))
 
     def __call__(self, candidate: CandidateKernel) -> Cost:
-        if candidate not in self._answers:
-            any(self._is_known(candidate, source) for source in self.sources)
+        for source in self.sources if candidate not in self._answers else ():
+            if self._asked(candidate, source):
+                break
         return self._answers[candidate][0] if candidate in self._answers else nan
 
     def ahead(self, candidates: Sequence[CandidateKernel]) -> None:
@@ -130,7 +131,7 @@ class Sources:
         for source in self.sources:
             if source.ahead and left:
                 source.ahead(left)
-            left = [each for each in left if not self._is_known(each, source)]
+            left = [each for each in left if not self._asked(each, source)]
 
     def have(self, candidate: CandidateKernel) -> bool:
         """Whether a source has the cost of a kernel, and those before it say that they have not."""
@@ -164,7 +165,8 @@ class Sources:
         _, source = self._answers[candidate]
         return Provenance(source.name, source.measured_at(candidate))
 
-    def _is_known(self, candidate: CandidateKernel, source: Source) -> bool:
+    def _asked(self, candidate: CandidateKernel, source: Source) -> bool:
+        """Ask one source for a cost, and keep its answer; False where it does not know it."""
         cost = source.cost(candidate)
         if is_unknown(cost):
             return False

@@ -178,9 +178,8 @@ class CostStore(Database):
         return self._safely(lambda: self._add(*taken))
 
     def _add(self, contexts: Sequence[Context], measurements: Sequence[Measurement]) -> int:
-        self._run("BEGIN IMMEDIATE")
-        try:
-            added = 0
+        added = 0
+        with self._transaction():
             for context in contexts:
                 self._run(_DESCRIBE, astuple(context))
             for each in measurements:
@@ -188,10 +187,6 @@ class CostStore(Database):
                 if known is None or known.measured_at < each.measured_at:
                     self._run(_PUT, columns_of(each))
                     added += 1
-            self._run("COMMIT")
-        except BaseException:
-            self._run("ROLLBACK")
-            raise
         return added
 
     def remove(
@@ -218,13 +213,12 @@ class CostStore(Database):
         condition = " AND measured_at < ?" if before else ""
         condition += " AND reason IS NOT NULL" if only_infeasible else ""
         removed = 0
-        self._run("BEGIN IMMEDIATE")
-        for context in contexts:
-            values = (context, before) if before else (context,)
-            self._run(f"DELETE FROM cost WHERE context = ?{condition}", values)
-            removed += int(str(self._run("SELECT changes()")[0][0]))
-        self._run("DELETE FROM context WHERE context NOT IN (SELECT context FROM cost)")
-        self._run("ROLLBACK" if is_trial else "COMMIT")
+        with self._transaction(is_trial=is_trial):
+            for context in contexts:
+                values = (context, before) if before else (context,)
+                self._run(f"DELETE FROM cost WHERE context = ?{condition}", values)
+                removed += int(str(self._run("SELECT changes()")[0][0]))
+            self._run("DELETE FROM context WHERE context NOT IN (SELECT context FROM cost)")
         return removed
 
     def faults(self) -> list[str]:
