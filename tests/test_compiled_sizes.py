@@ -15,6 +15,7 @@ from onnx import numpy_helper
 from onnx.parser import parse_model
 
 import collage_dsl as collage
+from collage_dsl.engine.sizes import parts_of
 from collage_dsl.frontend.arrays import SharedConstants
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.onnx import from_onnx
@@ -268,8 +269,11 @@ def test_a_size_that_is_no_result_of_its_formula_is_refused() -> None:
     ("sizes", "said"),
     [
         ({"k": (1,)}, "no input has a dimension `k`; those with names are `n`, `w`"),
-        ({"n": ()}, "the sizes of `n` are numbers from 0"),
-        ({"n": (-1, 1)}, "the sizes of `n` are numbers from 0"),
+        ({"n": ()}, "the sizes of `n` are one or more whole numbers from 0, not ()"),
+        ({"n": (-1, 1)}, "the sizes of `n` are one or more whole numbers from 0, not (-1, 1)"),
+        ({"n": (1.5,)}, "the sizes of `n` are one or more whole numbers from 0, not (1.5,)"),
+        ({"n": ["8"]}, "the sizes of `n` are one or more whole numbers from 0, not ['8']"),
+        ({"n": (True,)}, "the sizes of `n` are one or more whole numbers from 0, not (True,)"),
         ({"n": range(1, 66)}, "65 combinations of sizes are asked for; at most 64 may be"),
     ],
 )
@@ -277,6 +281,12 @@ def test_sizes_that_the_model_cannot_have_are_refused(sizes: Any, said: str) -> 
     with pytest.raises(FrontendError) as caught:
         collage.compile(model(), ["native"], cost=price, sizes=sizes)
     assert str(caught.value) == said
+
+
+def test_a_size_may_be_a_number_of_numpy() -> None:
+    parts = parts_of(model(), None, {"n": (np.int64(2), 2, np.uint8(5))}, None)
+
+    assert [part.sizes for part in parts] == [{}, {"n": 2}, {"n": 5}]
 
 
 def test_the_commands_take_sizes(tmp_path: Path) -> None:

@@ -490,7 +490,7 @@ def test_a_call_that_no_candidate_covers_is_left_alone() -> None:
     ]
 
 
-@pytest.mark.parametrize("size", [-1, "8", (1, 4), 2.5])
+@pytest.mark.parametrize("size", [-1, "8", (1, 4), 2.5, True])
 def test_a_size_to_measure_at_is_a_number(size: Any) -> None:
     with pytest.raises(ValueError, match="`n` is measured at one size"):
         collage.CollagePartition([spec(FUSED)], sizes={"n": size})
@@ -625,7 +625,7 @@ def test_kernels_with_symbolic_dimensions_are_measured_at_a_size(tmp_path: Path)
     native = spec("op_call_by_kind()")
     store = tmp_path / "costs.sqlite"
 
-    result = collage.CollagePartition([native], store=store, sizes={"n": 3})(Batch)
+    result = collage.CollagePartition([native], store=store, sizes={"n": np.int64(3)})(Batch)
 
     # The other dimension, found as it runs, has no size.
     assert {"tvm_relu", "tvm_reshape", "tvm_exp", "tvm_reshape_2", "main"} == names(result)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cache
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
 from collage_dsl.engine.costs import Pricing
 from collage_dsl.engine.devices import DefaultDevice
+from collage_dsl.engine.sizes import is_size
 from collage_dsl.engine.specs import Aimed, aimed, misplaced
 from collage_dsl.engine.steps import proposed, regions
 from collage_dsl.engine.ties import without_ties
@@ -96,27 +96,31 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
     default that beside `store`. The pass itself tunes nothing.
     """
 
+    at_sizes = _checked_sizes(sizes or {})
+
     def steps_for(targets: Sequence[Any]) -> _Steps:
         given = aimed(targets, backends)
         specs = [each.spec for each in given]
         check_names(specs)
         if cost is None:
             backends_of(specs, backends)
-        return _Steps(given, tuple(backends), allow_extern, copies, sizes or {}, prove)
+        return _Steps(given, tuple(backends), allow_extern, copies, at_sizes, prove)
 
     fixed = None if targets is None else steps_for(targets)
     if cost is not None:
         check_sources(cost)
-    _check_sizes(sizes or {})
     path = Path(store) if store is not None else default_store_path()
     tuned = TuningOptions(records).path(path)
 
     def rewrite(module: Any) -> Any:
         steps = fixed or steps_for(current_targets(module))
         with ExitStack() as stack:
-            kept = existing_records(tuned, stack)
             pricing = Pricing(
-                *(stack, steps.backend_of, path, steps.sizes, {"records": kept}),
+                stack,
+                backend_of=steps.backend_of,
+                store=path,
+                sizes=steps.sizes,
+                options={"records": existing_records(tuned, stack)},
                 is_built=True,
                 prepare=cache(steps.prepare),
             )
@@ -126,10 +130,11 @@ def CollagePartition(  # noqa: N802 (the name of the original design's pass)
     return module_pass(rewrite, "CollagePartition", _ERRORS)
 
 
-def _check_sizes(sizes: Sizes) -> None:
+def _checked_sizes(sizes: Sizes) -> Sizes:
     for name, size in sizes.items():
-        if not isinstance(size, Integral) or size < 0:
+        if not is_size(size):
             raise ValueError(f"`{name}` is measured at one size, a whole number, not at {size!r}")
+    return {name: int(size) for name, size in sizes.items()}
 
 
 _ERRORS = (

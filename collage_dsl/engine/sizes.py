@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -73,13 +74,21 @@ def _combinations(graph: Graph, sizes: WantedSizes) -> list[dict[str, int]]:
             raise TypeError(f"`sizes` of `compile` {said}, not {wanted!r}")
         if name not in named:
             raise ShapesError(no_dimension(name, named))
-        if not len(wanted) or min(wanted) < 0:
-            raise ShapesError(f"the sizes of `{name}` are numbers from 0")
+        if not wanted or not all(map(is_size, wanted)):
+            raise ShapesError(
+                f"the sizes of `{name}` are one or more whole numbers from 0, not {wanted!r}"
+            )
     count = prod(len(set(wanted)) for wanted in sizes.values())
     if count > _MOST:
         raise ShapesError(f"{count} combinations of sizes are asked for; at most {_MOST} may be")
-    every = product(*(dict.fromkeys(wanted) for wanted in sizes.values())) if sizes else ()
+    numbers = (dict.fromkeys(map(int, wanted)) for wanted in sizes.values())
+    every = product(*numbers) if sizes else ()
     return [dict(zip(sizes, chosen, strict=True)) for chosen in every]
+
+
+def is_size(value: object) -> bool:
+    """Whether a dimension can have this size: a whole number from 0, of Python or of numpy."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
 def _shapes_at(graph: Graph, sizes: Sizes) -> Shapes:
