@@ -11,7 +11,7 @@ import pytest
 
 import collage_dsl as collage
 from collage_dsl.backends.tvm import Tvm
-from collage_dsl.cost import Cost, CostStore, Infeasible, Spread
+from collage_dsl.cost import Cost, CostFunction, CostStore, Infeasible, Spread
 from collage_dsl.engine.planning import Planner
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.sizes import Part
@@ -402,17 +402,15 @@ target b on llvm { rules op_call_by_kind(); priority PRIORITY; measure { repeats
 
 def plan_of(cost: MeasuredCost, graph: Graph, priority: int, *, settles: bool) -> Plan:
     specs = list(collage.load(text=TARGETS.replace("PRIORITY", str(priority))).values())
-    asked: dict[CandidateKernel, Cost] = {}
-
-    def recorded(candidate: CandidateKernel) -> Cost:
-        asked[candidate] = cost(candidate)
-        return asked[candidate]
 
     def settle(groups: Sequence[Ways], timed: Sequence[Ways]) -> bool:
         return settles and cost.settle(groups, timed)
 
-    plans = without_ties(
-        lambda: searched(graph, specs, recorded, lookup()).plans, lambda p: p[MIXED], asked, settle
+    plans, _ = without_ties(
+        lambda price: searched(graph, specs, price, lookup()).plans,
+        lambda p: p[MIXED],
+        cost,
+        settle,
     )
     plan = plans[MIXED]
     assert isinstance(plan, Plan)
@@ -542,16 +540,10 @@ def test_one_kernel_is_preferred_to_several_that_cost_the_same(
     cost: MeasuredCost, answers: Answers, whole_cost: float, chosen: int
 ) -> None:
     answers.alone = answers.in_turn = {"a": 1.0, "b": whole_cost}.__getitem__
-    asked: dict[CandidateKernel, Cost] = {}
-
-    def recorded(candidate: CandidateKernel) -> Cost:
-        asked[candidate] = cost(candidate)
-        return asked[candidate]
-
-    plan = without_ties(
-        lambda: collage.choose(CHAIN, [*ALONE, AB], cost=recorded),
+    plan, _ = without_ties(
+        lambda price: collage.choose(CHAIN, [*ALONE, AB], cost=price),
         lambda found: found,
-        asked,
+        cost,
         cost.settle,
     )
 
@@ -591,20 +583,14 @@ def noisy(seed: int) -> Callable[[Task, float], Timing | Overhead | InTurn]:
 
 def planned_with(store: CostStore) -> tuple[Plan, int]:
     """The plan without ties, and how many kernels were measured for it."""
-    asked: dict[CandidateKernel, Cost] = {}
     with MeasuredCost(lambda _: Tvm(), store) as cost:
 
-        def recorded(candidate: CandidateKernel) -> Cost:
-            asked[candidate] = cost(candidate)
-            return asked[candidate]
-
-        def search() -> Plan:
-            asked.clear()
+        def search(price: CostFunction) -> Plan:
             return collage.choose(
-                CHAIN, POOL, cost=recorded, lower_bound=lambda each: 0.7 * each.calls.bit_count()
+                CHAIN, POOL, cost=price, lower_bound=lambda each: 0.7 * each.calls.bit_count()
             )
 
-        plan = without_ties(search, lambda found: found, asked, cost.settle)
+        plan, _ = without_ties(search, lambda found: found, cost, cost.settle)
         return plan, cost.counts.measured
 
 
@@ -628,11 +614,11 @@ def test_a_search_is_repeated_while_costs_change() -> None:
     changes = iter([True, True, False])
     searches = []
 
-    def search() -> Plan:
-        searches.append(1)
+    def search(price: CostFunction) -> Plan:
+        searches.append([price(each) for each in kernels(A)])
         return plan
 
-    without_ties(search, lambda found: found, {}, lambda groups, timed: next(changes))
+    without_ties(search, lambda found: found, lambda _: 1.0, lambda groups, timed: next(changes))
     assert len(searches) == 3
 
     searches.clear()
@@ -642,12 +628,13 @@ def test_a_search_is_repeated_while_costs_change() -> None:
         timed_in.append(len(timed))
         return True
 
-    without_ties(search, lambda found: found, dict.fromkeys(kernels(A), 1.0), settle)
+    without_ties(search, lambda found: found, lambda _: 1.0, settle)
     assert timed_in == [1] * 8 + [0] * 8
     assert len(searches) == 17, "which ends in any case"
 
     searches.clear()
-    without_ties(search, lambda found: "no target has a kernel", {}, lambda groups, timed: True)
+    none = "no target has a kernel"
+    without_ties(search, lambda found: none, lambda _: 1.0, lambda groups, timed: True)
     assert len(searches) == 1
 
 
@@ -665,8 +652,13 @@ def test_kernels_that_take_little_of_a_plan_are_not_timed_again() -> None:
         seen.append((len(groups), [first.label for (first, *_), *_ in timed]))
         return False
 
-    without_ties(lambda: plan, lambda found: found, costs, settle)
+    def search(price: CostFunction) -> Plan:
+        assert all(map(price, costs))
+        return plan
 
+    _, asked = without_ties(search, lambda found: found, costs.__getitem__, settle)
+
+    assert asked == costs
     assert seen == [(4, ["exp", "tanh", "sin"])]
 
 

@@ -14,7 +14,7 @@ from collage_dsl.cli.graphs import onnx_model
 from collage_dsl.cli.progress import Now, progress_on_stderr
 from collage_dsl.cli.shapes import parse_shapes, parse_sizes
 from collage_dsl.cli.targets import load_targets
-from collage_dsl.cost import Cost, only
+from collage_dsl.cost import CostFunction, only
 from collage_dsl.cost.sources import MEASURED
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine import api
@@ -27,7 +27,7 @@ from collage_dsl.engine.steps import MIXED, searched
 from collage_dsl.engine.ties import without_ties
 from collage_dsl.engine.tune import TuningOptions, existing_records
 from collage_dsl.frontend.onnx import from_onnx
-from collage_dsl.graph import CandidateKernel, Graph
+from collage_dsl.graph import Graph
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.measuring.memory import GIB
 from collage_dsl.printable import printable
@@ -77,6 +77,7 @@ class Request:
 
 
 def show_plan(request: Request, output_format: str, picture: Path | None = None) -> None:
+    """Choose the cheapest kernels for the model, and show them; draw them to a `picture` too."""
     specs = targets_of(request)
     check_costs(request.costs, request.store)
     graph = from_onnx(onnx_model(request.model), shapes=parse_shapes(request.shapes))
@@ -93,6 +94,7 @@ def show_plan(request: Request, output_format: str, picture: Path | None = None)
 
 
 def targets_of(request: Request) -> tuple[FusionSpec, ...]:
+    """The specs of the targets, as `load_targets` finds them."""
     return load_targets(
         request.targets,
         request.num_cores,
@@ -110,25 +112,20 @@ def _chosen(
 ) -> Plan:
     """The cheapest plan among that of all targets together and those of each target alone."""
     cost = pricing.sources(only(request.costs) if request.costs else MEASURED)
-    costs: dict[CandidateKernel, Cost] = {}
 
-    def recorded(candidate: CandidateKernel) -> Cost:
-        costs[candidate] = cost(candidate)
-        return costs[candidate]
-
-    def plans_by_name() -> dict[str, Plan | str]:
-        costs.clear()
+    def plans_by_name(price: CostFunction) -> dict[str, Plan | str]:
         return searched(
             graph,
             specs,
-            recorded,
+            price,
             lookup(allow_extern=request.allow_extern),
-            request.strategy,
-            pricing.hints(cost, prove=request.prove),
-            reporter,
+            strategy=request.strategy,
+            hints=pricing.hints(cost, prove=request.prove),
+            reporter=reporter,
         ).plans
 
-    plans = without_ties(plans_by_name, lambda plans: plans[MIXED], costs, pricing.settling(cost))
+    settle = pricing.settling(cost)
+    plans, _ = without_ties(plans_by_name, lambda plans: plans[MIXED], cost, settle)
     found = (plan for plan in plans.values() if isinstance(plan, Plan))
     best = min(found, key=lambda plan: (plan.cost, -plan.priority, len(plan.kernels)))
     return with_provenance(best, cost)

@@ -11,7 +11,6 @@ from collage_dsl.backends.base import Backend, LibraryBackend, Placement
 from collage_dsl.backends.registry import Absent, BackendError, UnknownBackend, known
 from collage_dsl.cost import (
     Copies,
-    Cost,
     CostError,
     CostFunction,
     CostSources,
@@ -199,19 +198,13 @@ class _Steps:
     ) -> Sequence[CandidateKernel]:
         """The kernels for a graph. They cost what is `asked`, and `cost` adds that of copies."""
         found = proposed(graph, self.specs, self.specs, self.lookup, self.refusal(graph, default))
-        costs: dict[CandidateKernel, Cost] = {}
 
-        def recorded(candidate: CandidateKernel) -> Cost:
-            costs[candidate] = cost(candidate)
-            return costs[candidate]
-
-        def searched() -> Plan:
-            costs.clear()
+        def searched(price: CostFunction) -> Plan:
             hints = pricing.hints(asked, prove=self.prove)
-            space = regions(graph, found, recorded, self.specs, hints)
+            space = regions(graph, found, price, self.specs, hints)
             return space.plan(solve=as_far_as_possible)
 
-        plan = without_ties(searched, lambda plan: plan, costs, pricing.settling(asked))
+        plan, _ = without_ties(searched, lambda plan: plan, cost, pricing.settling(asked))
         return pricing.with_variants(without_left_alone(plan)).candidates
 
     def refusal(self, graph: Graph, default: DefaultDevice) -> Refusal:

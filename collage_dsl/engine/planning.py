@@ -7,7 +7,7 @@ from pathlib import Path
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
-from collage_dsl.cost import Copies, Cost, CostSources, Infeasible, Sources
+from collage_dsl.cost import Copies, Cost, CostFunction, CostSources, Infeasible, Sources
 from collage_dsl.cost.records import Records
 from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.costs import Priced, Pricing, with_provenance
@@ -127,10 +127,10 @@ class Planner:
         """What makes costs for a part, with the schedules that tuning has found."""
         return Pricing(
             stack,
-            self.backend_of,
-            self.store_path,
-            sizes_of(part.graph),
-            {
+            backend_of=self.backend_of,
+            store=self.store_path,
+            sizes=sizes_of(part.graph),
+            options={
                 "records": existing_records(self.tuning.path(self.store_path), stack),
                 "timeout": self.timeout,
                 "memory": self.memory,
@@ -146,35 +146,13 @@ class Planner:
         """The plans for a part, with the schedules that were found before."""
         with ExitStack() as stack:
             pricing = self.pricing(part, stack)
-            specs = self.specs
             given = () if self.cost is None else pricing.sources(self.cost).sources
             price = Sources([*given, pricing.measured()])
-            home = specs[0].target
-            copies = self.copies
-            copying = CopyCost(copies, home.kind, self.backend_of) if copies else None
-            asked = copying.added_to(price) if copying else price
-            costs: dict[CandidateKernel, Cost] = {}
-
-            def recorded(candidate: CandidateKernel) -> Cost:
-                cost = costs[candidate] = asked(candidate)
-                return cost
-
-            def found() -> Searched:
-                costs.clear()  # Costs before kernels were compared are no part of a lock.
-                return searched(
-                    part.graph,
-                    specs,
-                    recorded,
-                    lookup(allow_extern=self.allow_extern, backends=self.backends),
-                    self.strategy,
-                    pricing.hints(price, prove=self.prove),
-                    self.reporter,
-                    DefaultDevice(home.kind, copies is not None),
-                    self.count,
-                )
-
-            settle = pricing.settling(price)
-            best = without_ties(found, lambda found: found.plans[MIXED], costs, settle)
+            home = self.specs[0].target
+            copying = CopyCost(self.copies, home.kind, self.backend_of) if self.copies else None
+            best, costs = self._searched(
+                part, pricing, price, copying.added_to(price) if copying else price
+            )
             plans = best.plans
 
             def finished(plan: Plan) -> Plan:
@@ -198,7 +176,29 @@ class Planner:
                 ),
             )
 
+    def _searched(
+        self, part: Part, pricing: Pricing, price: Sources, with_copies: CostFunction
+    ) -> tuple[Searched, Mapping[CandidateKernel, Cost]]:
+        """The plans by the costs of `price` and of copies, and the costs that were asked for."""
+
+        def found(cost: CostFunction) -> Searched:
+            return searched(
+                part.graph,
+                self.specs,
+                cost,
+                lookup(allow_extern=self.allow_extern, backends=self.backends),
+                strategy=self.strategy,
+                hints=pricing.hints(price, prove=self.prove),
+                reporter=self.reporter,
+                default=DefaultDevice(self.specs[0].target.kind, self.copies is not None),
+                count=self.count,
+            )
+
+        settle = pricing.settling(price)
+        return without_ties(found, lambda found: found.plans[MIXED], with_copies, settle)
+
     def launches(self, measured: MeasuredCost) -> dict[str, float]:
+        """The known seconds that it takes to launch a kernel of each target."""
         launch = measured.timer.overheads.recorded_launch
         costs = {s.name: launch(s.target, self.backend_of(s.target)) for s in self.specs}
         return {name: cost for name, cost in costs.items() if isinstance(cost, float)}

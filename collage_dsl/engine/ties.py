@@ -1,12 +1,10 @@
-"""
-Search again where kernels cost about the same, so that noise does not choose between them.
-"""
+"""Search again where kernels cost about the same, so that noise does not choose between them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import TypeVar
 
-from collage_dsl.cost import Cost, Infeasible
+from collage_dsl.cost import Cost, CostFunction, Infeasible
 from collage_dsl.graph import CandidateKernel, OpSet, first, members, union_of
 from collage_dsl.search import Plan
 
@@ -32,20 +30,26 @@ replaced by others that differ by 15 %, the plan is at most 0.75 % cheaper.
 
 
 def without_ties(
-    search: Callable[[], _Found],
+    search: Callable[[CostFunction], _Found],
     plan_of: Callable[[_Found], Plan | str],
-    costs: Mapping[CandidateKernel, Cost],
+    cost: CostFunction,
     settle: Settle,
-) -> _Found:
+) -> tuple[_Found, Mapping[CandidateKernel, Cost]]:
     """
-    What `search` finds after the kernels of its plan were compared with the kernels that can take
-    their places. `costs` has the costs that the last search has asked for.
+    What `search` finds by `cost` after the kernels of its plan were compared with the kernels that
+    can take their places; and the costs that it has asked for, the last time that it was made.
 
     While costs change, the search is repeated. It finds a cheapest plan by the costs at that time.
     Kernels with the same cost are ordered as in every search, first by the priority of their
     targets.
     """
-    found = search()
+    costs: dict[CandidateKernel, Cost] = {}
+
+    def recorded(candidate: CandidateKernel) -> Cost:
+        costs[candidate] = cost(candidate)
+        return costs[candidate]
+
+    found = search(recorded)
     for rounds in range(2 * _ROUNDS):
         plan = plan_of(found)
         if not isinstance(plan, Plan):
@@ -53,8 +57,9 @@ def without_ties(
         groups = rivals(plan, costs)
         if not settle(groups, _large(groups, plan) if rounds < _ROUNDS else ()):
             break
-        found = search()
-    return found
+        costs.clear()
+        found = search(recorded)
+    return found, costs
 
 
 def _large(groups: Iterable[Ways], plan: Plan) -> list[Ways]:
