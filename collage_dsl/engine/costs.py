@@ -76,15 +76,15 @@ class Pricing:
         """Measured costs on this machine. Each kernel is measured once, and its cost is kept."""
         self._measures = True
 
-        def measuring() -> "MeasuredCost":
+        def prepared() -> "MeasuredCost":
             self.prepare()
             return self.measuring()
 
         return Source(
             "measured",
-            lambda kernel: measuring()(kernel),
-            lambda kernel: str(self.measuring().measured_at(kernel)),
-            lambda kernels: measuring().ahead(kernels),
+            lambda kernel: prepared()(kernel),
+            lambda kernel: self.measuring().measured_at(kernel),
+            lambda kernels: prepared().ahead(kernels),
             is_timed=True,
             has=lambda kernel: self.measuring().has(kernel),
         )

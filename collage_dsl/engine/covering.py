@@ -32,10 +32,9 @@ def coverage(
     allow_extern: bool = False,
 ) -> list[Coverage]:
     """
-    What each of `specs` can take alone. A call is covered if it is
-    in a candidate that the backend of the target supports, and that no `pin` or `forbid` of any of
-    the specs rules out. Where there is no such backend here, only the rules decide. `backends` come
-    before the installed ones.
+    What each of `specs` can take alone. A call is covered if it is in a candidate that the backend
+    of the target supports, and that no `pin` or `forbid` of any of the specs rules out. Where there
+    is no such backend here, only the rules decide. `backends` come before the installed ones.
     """
     placed = refusals(graph, specs)
     code, backend_of = lookup(allow_extern=allow_extern, backends=backends), installed(backends)
@@ -44,26 +43,37 @@ def coverage(
         trace = Trace(lookup=code, collects=True)
         candidates = spec.candidates(graph, trace, placed)
         covered, refused = _covered(candidates, backend_of)
-        left = {}
-        near: dict[tuple[str, str], str] = {}
-        for index in members(graph.calls & ~covered):
-            if because := placed(spec.name, 1 << index):
-                left[index] = because
-                continue
-            reasons = [refused[index]] if index in refused else []
-            reasons += [refusal.because for refusal in trace.at(index)]
-            node = graph.nodes[index]
-            # Of patterns for other operators there are many, and they say nothing of this one.
-            other = f"`{node.name}` is a call of"
-            reason = next((reason for reason in reasons if other not in reason), "")
-            if index not in refused:
-                alike = node.op, reason.replace(node.name, "")
-                if alike not in near:
-                    near[alike] = nearest(patterns_of(spec.rule), graph, index, code)
-                reason = near[alike] or reason
-            left[index] = reason or "no rule proposes it"
+        unproposed = _Unproposed(graph, spec, trace)
+        left = {
+            index: placed(spec.name, 1 << index) or refused.get(index) or unproposed.reason(index)
+            for index in members(graph.calls & ~covered)
+        }
         found.append(Coverage(spec.name, covered, left))
     return found
+
+
+class _Unproposed:
+    """Why `spec` proposes no candidate for calls; `trace` has what its rules refused."""
+
+    def __init__(self, graph: Graph, spec: FusionSpec, trace: Trace) -> None:
+        self.graph = graph
+        self.spec = spec
+        self.trace = trace
+        self._nearest: dict[tuple[str, str], str] = {}
+        """By the operator and the reason of its rules: calls that are alike are explained once."""
+
+    def reason(self, index: int) -> str:
+        """Why there is none for one call."""
+        node = self.graph.nodes[index]
+        # Of patterns for other operators there are many, and they say nothing of this one.
+        other = f"`{node.name}` is a call of"
+        reasons = (refusal.because for refusal in self.trace.at(index))
+        reason = next((reason for reason in reasons if other not in reason), "")
+        alike = node.op, reason.replace(node.name, "")
+        if alike not in self._nearest:
+            patterns = patterns_of(self.spec.rule)
+            self._nearest[alike] = nearest(patterns, self.graph, index, self.trace.lookup)
+        return self._nearest[alike] or reason or "no rule proposes it"
 
 
 def _covered(

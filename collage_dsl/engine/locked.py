@@ -89,6 +89,12 @@ class LockedKernel(Strict):
             **_origin(kernel.provenance),
         )
 
+    @property
+    def key(self) -> "_Key":
+        """What tells it from others; see `_key`."""
+        labels = tuple(each.label for each in self.composites)
+        return self.target, tuple(self.nodes), labels
+
     def kernel(self, graph: Graph, targets: Mapping[str, Toolchain]) -> PlannedKernel:
         """
         The kernel in `graph`. Raises LookupError for a node or a target that there is not, and
@@ -222,7 +228,7 @@ class LockedPlan(Strict):
 
     def differences(self, plan: Plan) -> list[str]:
         """The labels of the kernels of `plan` that are not kernels of this plan."""
-        kept = {(each.target, *map(tuple, (each.nodes, _labels(each)))) for each in self.kernels}
+        kept = {each.key for each in self.kernels}
         return [each.label for each in plan.candidates if _key(each) not in kept]
 
 
@@ -251,10 +257,6 @@ def _source(name: str, costs: Mapping[_Key, LockedCost]) -> Source:
 
 def _origin(provenance: Provenance | None) -> dict[str, str]:
     return asdict(provenance) if provenance else {}
-
-
-def _labels(kernel: LockedKernel) -> list[str]:
-    return [each.label for each in kernel.composites]
 
 
 def _names(graph: Graph, nodes: int) -> list[str]:

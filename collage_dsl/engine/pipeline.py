@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from collage_dsl.backends.base import Backend
+from collage_dsl.cost import CostSources
 from collage_dsl.engine.partition import CollagePartition
 from collage_dsl.realization.lower import whole_pipeline
 
 
 def pipeline(
     targets: Sequence[Any] | None = None,
-    cost: Any = None,
+    cost: CostSources | None = None,
     *,
     backends: Sequence[Backend] = (),
     **options: Any,

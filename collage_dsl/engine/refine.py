@@ -75,7 +75,7 @@ class Refining:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Refiner:
     """Refines the winner of a race for a part of a model."""
 
@@ -87,11 +87,11 @@ class Refiner:
     refining: Refining
     _problem: Problem = field(init=False)
     _built: dict[Genome, tuple[ModelExecutable, tuple[KernelCall, ...]]] = field(
-        default_factory=dict
+        default_factory=dict, init=False
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_problem", self.space.regions.priced())
+        self._problem = self.space.regions.priced()
 
     def refined(
         self, winner: Contender, raced: Sequence[ContenderDocument] = ()

@@ -16,7 +16,6 @@ from collage_dsl.engine.steps import MIXED
 from collage_dsl.engine.tune import USUAL_TRIALS, TunedCandidate, TuningOptions, kernel_at
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import CandidateKernel, OpSet
-from collage_dsl.measuring.bounds import lower_bound
 from collage_dsl.measuring.counts import Counts
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.measuring.tuning import Tuned
@@ -89,14 +88,17 @@ def tune_model(
     return _priced(planner, part, _tuned(planner, part, planned, nodes))
 
 
-def _tuned(planner: Planner, part: Part, planned: Planned, nodes: OpSet) -> list[TunedCandidate]:
+def _tuned(
+    planner: Planner, part: Part, planned: Planned, nodes: OpSet
+) -> Sequence[TunedCandidate]:
+    """Tune the kernel that has one of the `nodes`; without any, all that may be worth it."""
+    if not nodes:
+        return planner.tune(part, planned)
     plan = planned.plans[MIXED]
     assert isinstance(plan, Plan)
     with planner.tuner(part) as tuner:
-        if nodes:
-            candidate = kernel_at(plan, planned.prices, nodes, planner.backend_of)
-            return [(candidate, tuner.tune(candidate))]
-        return tuner.tune_plan(plan, planned.prices, lower_bound(tuner.cost))
+        candidate = kernel_at(plan, planned.prices, nodes, planner.backend_of)
+        return [(candidate, tuner.tune(candidate))]
 
 
 def _priced(planner: Planner, part: Part, found: Sequence[TunedCandidate]) -> list[TunedKernel]:
