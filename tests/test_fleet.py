@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Generator, Iterator, Sequence
@@ -64,7 +65,7 @@ from collage_dsl.measuring.machine import Machine, this_machine
 from collage_dsl.measuring.overheads import MeasuringError
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.remote import RemoteDevice, RemoteError, Tracker, address_of
-from collage_dsl.measuring.remote_server import Lane
+from collage_dsl.measuring.remote_server import Lane, _serve_session
 from collage_dsl.measuring.task import (
     Check,
     InTurn,
@@ -616,6 +617,18 @@ def test_a_device_is_free_again_when_its_client_is_gone(one: LocalFleet) -> None
     for _ in range(3):
         with tracker.lent() as device:
             assert device.machine() == this_machine()
+
+
+def test_a_client_that_is_gone_at_once_is_lost() -> None:
+    told: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        connection, (address, _) = listener.accept()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()  # The connection is reset, and has no other end any more.
+        _serve_session(connection, address, told.append)
+
+    assert [text.partition(":")[0] for text in told] == ["lost 127.0.0.1"]
 
 
 def test_a_key_without_devices_is_named(one: LocalFleet) -> None:

@@ -105,7 +105,7 @@ def serve(offer: Offer, tell: Callable[[str], None]) -> None:
                 _introduce(offer, tracker)
                 tell(f"offered as `{offer.key}` at {':'.join(map(str, offer.tracker))}")
                 while True:
-                    _serve_session(_next_client(offer, tracker), tell)
+                    _serve_session(*_next_client(offer, tracker), tell)
         except OSError as error:
             if is_reached:
                 tell(f"the tracker does not answer: {error}; trying again")
@@ -132,8 +132,11 @@ def _check(answer: object) -> None:
         raise OSError(f"the tracker refuses this device: {answer}")
 
 
-def _next_client(offer: Offer, tracker: socket.socket) -> socket.socket:
-    """A connection to the client that the tracker has lent this machine to. Others are refused."""
+def _next_client(offer: Offer, tracker: socket.socket) -> tuple[socket.socket, str]:
+    """
+    A connection to the client that the tracker has lent this machine to, and the client's address.
+    Others are refused.
+    """
     match, unused = _put(offer, tracker), 0
     while True:
         if not select.select([offer.listener], [], [], _PERIOD)[0]:
@@ -143,9 +146,9 @@ def _next_client(offer: Offer, tracker: socket.socket) -> socket.socket:
             if unused > _UNUSED:
                 match, unused = _put(offer, tracker), 0
             continue
-        connection, _ = offer.listener.accept()
+        connection, (client, *_) = offer.listener.accept()
         if _is_welcome(connection, offer.key, match):
-            return connection
+            return connection, client
         connection.close()
 
 
@@ -167,13 +170,12 @@ def _is_welcome(connection: socket.socket, key: str, match: str) -> bool:
     return True
 
 
-def _serve_session(connection: socket.socket, tell: Callable[[str], None]) -> None:
+def _serve_session(connection: socket.socket, client: str, tell: Callable[[str], None]) -> None:
     """Answer one client until it is done, gone, or silent for too long."""
-    who = connection.getpeername()[0]
     connection.settimeout(None)
     silence = struct.pack("ll", _SILENCE, 0)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, silence)
     try:
         _ffi_api.ServerLoop(connection.detach())
     except RuntimeError as error:
-        tell(f"lost {who}: {str(error).strip().splitlines()[-1]}")
+        tell(f"lost {client}: {str(error).strip().splitlines()[-1]}")
