@@ -45,9 +45,8 @@ def build_artifact(task: str) -> Generator[None, None, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, _LIBRARY)
         executable.export_library(path, addons())
-        library = path.read_bytes()
-    return library
-    yield  # This makes a generator of it, as workers need. Nothing has to run alone.
+        yield from ()  # Workers need a generator. Nothing has to run alone.
+        return path.read_bytes()
 
 
 def measure_artifact(artifact: Artifact) -> Generator[None, None, Outcome]:

@@ -1,6 +1,6 @@
 """Build kernels with any executor, and time each on one of several devices."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from collage_dsl.measuring.artifact import Artifact, build_artifact, measure_artifact
 from collage_dsl.measuring.machine import Machine, this_machine
-from collage_dsl.measuring.process import Failed, Work
+from collage_dsl.measuring.process import Failed, Result, Work
 from collage_dsl.measuring.task import Answer, InTurnTask, KernelTask, OverheadTask, Task
 from collage_dsl.measuring.wire import NotSent, text_of
 from collage_dsl.measuring.worker import Job, Workers
@@ -187,11 +187,8 @@ class Fleet:
 def aimed(task: Task, machine: Machine) -> Task:
     """`task` for the processor of `machine`, where its target names none."""
     if isinstance(task, InTurnTask):
-        return InTurnTask(tuple(_aimed(kernel, machine) for kernel in task.kernels))
-    return _aimed(task, machine)
-
-
-def _aimed(task: KernelTask | OverheadTask, machine: Machine) -> Any:
+        kernels = (replace(k, toolchain=machine.aimed(k.toolchain)) for k in task.kernels)
+        return InTurnTask(tuple(kernels))
     return replace(task, toolchain=machine.aimed(task.toolchain))
 
 
@@ -253,12 +250,12 @@ class Process:
             self.workers.stop()
 
 
-def in_thread(work: Any, *arguments: Any) -> "Future[Any]":
+def in_thread(work: Callable[..., Result], *arguments: Any) -> "Future[Result]":
     """
     The result of `work`, which a thread of its own does. A thread that hangs, in a library or in
     the network, does not keep this process from ending.
     """
-    future: Future[Any] = Future()
+    future: Future[Result] = Future()
 
     def do() -> None:
         try:
@@ -306,7 +303,7 @@ def built(task: str, limit: float, memory: Memory = None) -> bytes | Failed:
 
 def stop_builders() -> None:
     """End the processes that build kernels here."""
-    for process in list(_every):
+    for process in _every.copy():  # Another thread may add one.
         process.stop()
 
 

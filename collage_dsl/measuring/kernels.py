@@ -70,7 +70,7 @@ class Kernels:
         offered = _offered(self.with_best_record(candidate), backend)
         if not offered:
             return Infeasible(without_variant(candidate, backend))
-        return Wanted(self._key(offered, backend, found), offered, backend, found.graph)
+        return Wanted(self._key(offered, backend, found, values), offered, backend, found.graph)
 
     def task(self, candidate: CandidateKernel, reference: float | None) -> KernelTask:
         """
@@ -121,10 +121,15 @@ class Kernels:
         known = self._values.of(graph, arguments)
         return {} if isinstance(known, str) else known
 
-    def _key(self, offered: Sequence[CandidateKernel], backend: Backend, found: Extract) -> Key:
+    def _key(
+        self,
+        offered: Sequence[CandidateKernel],
+        backend: Backend,
+        found: Extract,
+        values: Mapping[int, Any],
+    ) -> Key:
         """The names of the candidates in the store, and the time limit."""
         _, *libraries = makers(offered[0], self.backend_of)
-        values = self._values_of(offered[0], found)
         kernel = kernel_key(offered[0], backend, found, self.sizes, values)
         others, far = self._distance(offered[0], found)
         contexts = (

@@ -23,7 +23,7 @@ def kernel_key(
     backend: Backend,
     view: Extract,
     sizes: Sizes | None = None,
-    values: Mapping[int, object] | str = "",
+    values: Mapping[int, object] | None = None,
 ) -> str:
     """
     A hash of what a kernel computes: its graph, the composites that the backend gets, the `sizes`
@@ -33,8 +33,7 @@ def kernel_key(
     used = dimensions(view.graph)
     measured_at = sorted((name, size) for name, size in (sizes or {}).items() if name in used)
     identity = kernel_identity(candidate, backend, view)
-    known = {} if isinstance(values, str) else values
-    shapes = [_shape(known[index]) for index in view.arguments if index in known]
+    shapes = [_shape(values[index]) for index in view.arguments if values and index in values]
     return _hash([identity, *([measured_at] if used else []), *([shapes] if shapes else [])])
 
 

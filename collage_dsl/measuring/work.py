@@ -14,6 +14,7 @@ from collage_dsl.backends.runtime.cores import wake
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.tvm_target import num_cores
 from collage_dsl.cost.spread import Spread
+from collage_dsl.graph import Measuring
 from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.built import built, tiny_runner
 from collage_dsl.measuring.checked import error_of
@@ -147,30 +148,21 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
     as many runs as for a kernel, with the same percentile, because a cost is a difference of two
     times; and a longer budget, because every cost depends on it.
     """
-    several, cores = 33, num_cores(task.toolchain)
     one = tiny_runner(task.toolchain, task.backend, kernels=1)
-    many = tiny_runner(task.toolchain, task.backend, kernels=several)
-    usual = task.toolchain.measure
+    many = tiny_runner(task.toolchain, task.backend, kernels=_SEVERAL)
+    usual, cores = task.toolchain.measure, num_cores(task.toolchain)
     how = replace(usual, repeats=2 * usual.repeats, budget=5 * usual.budget)
-
-    def taken(run: Callable[[], object]) -> tuple[list[float], float]:
-        def before() -> None:
-            evict() if how.runs == "rarely" else read_other(SMALL)
-            run()
-
-        (times,), speed = times_in_turn([Timed(before, run, cores, how)], known)
-        return times, speed
-
     yield
-    percentile, known = how.percentile, task.reference or reference()
-    (singly, speed), (together, later_speed) = taken(one), taken(many)
-    every = singly, together
+    known = task.reference or reference()
+    singly, speed = _times_of(one, how, cores, known)
+    together, later_speed = _times_of(many, how, cores, known)
+    every, percentile = (singly, together), how.percentile
     alone, chained = (low(times, percentile) for times in every)
-    launch = max(0.0, (chained - alone) / (several - 1))
+    launch = max(0.0, (chained - alone) / (_SEVERAL - 1))
     (least, most), (chained_least, chained_most) = (interval(each, percentile) for each in every)
     count, said = min(map(len, every)), method(cores, percentile)
-    quick = max(0.0, (chained_least - most) / (several - 1))
-    slow = max(0.0, (chained_most - least) / (several - 1))
+    quick = max(0.0, (chained_least - most) / (_SEVERAL - 1))
+    slow = max(0.0, (chained_most - least) / (_SEVERAL - 1))
     return Overhead(
         launch,
         max(0.0, alone - launch),
@@ -178,3 +170,20 @@ def measure_overhead(task: OverheadTask) -> Generator[None, None, Overhead]:
         Spread(quick, slow, count, said),
         Spread(max(0.0, least - launch), max(0.0, most - launch), count, said),
     )
+
+
+_SEVERAL = 33
+"""How many small kernels are chained, of which each costs a launch more than one alone."""
+
+
+def _times_of(
+    run: Callable[[], object], how: Measuring, cores: int, usual: float
+) -> tuple[list[float], float]:
+    """The seconds of some runs of small kernels, and the speed of the machine meanwhile."""
+
+    def before() -> None:
+        evict() if how.runs == "rarely" else read_other(SMALL)
+        run()
+
+    (times,), speed = times_in_turn([Timed(before, run, cores, how)], usual)
+    return times, speed
