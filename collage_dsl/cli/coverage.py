@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from collage_dsl.cli.answer import answer
@@ -65,6 +64,7 @@ def show_coverage(
     allow_extern: bool,
     costs: Costs,
 ) -> None:
+    """Show how many calls of the model each target can run, why not the others, and its time."""
     specs = load_targets(targets, costs.num_cores, allow_extern=allow_extern)
     costs.check()
     graph = load_graph(model, shapes)
@@ -105,13 +105,16 @@ def _time(
     """The time that is known, or why none is."""
     try:
         if costs.given:
-            priced = partial(priced_time, graph, specs, alone, costs.given, costs.file)
-            return priced(allow_extern=allow_extern), ""
-        if not costs.named:
+            found = priced_time(
+                graph, specs, alone, costs.given, costs.file, allow_extern=allow_extern
+            )
+        elif costs.named:
+            found = measured_time(graph, specs, alone, costs.file, allow_extern=allow_extern)
+        else:
             return None, "nothing has been measured"
-        return measured_time(graph, specs, alone, costs.file, allow_extern=allow_extern), ""
     except UnknownTimeError as error:
         return None, str(error)
+    return found, ""
 
 
 def _left(graph: Graph, found: Coverage) -> list[LeftOutDocument]:

@@ -27,10 +27,9 @@ class TriedDocument(Document):
     @classmethod
     def of(cls, trial: Trial) -> "TriedDocument":
         cost = trial.cost
-        failed = isinstance(cost, Infeasible)
         return cls(
             seconds=None if isinstance(cost, Infeasible) else cost,
-            reason=cost.reason if failed and isinstance(cost, Infeasible) else None,
+            reason=cost.reason if isinstance(cost, Infeasible) else None,
             machine=trial.machine,
             tried_at=trial.tried_at,
             trace=trial.record.trace,

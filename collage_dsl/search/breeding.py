@@ -180,7 +180,7 @@ class Breeding:
             return None
 
 
-def groups(one: Genome, other: Genome) -> list[tuple[list[CandidateKernel], list[CandidateKernel]]]:
+def groups(one: Genome, other: Genome) -> list[_Sides]:
     """
     The kernels of two plans where they differ, in the smallest groups whose nodes both plans cover
     with kernels of the group only. A group has kernels of the one and of the other plan.

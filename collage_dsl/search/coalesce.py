@@ -182,8 +182,8 @@ def _priced(
         return [PlannedKernel(whole, price)]
     # No path leaves the group and comes back, so each half is convex too.
     half = len(group) // 2
-    touching = [*_touching(group[:half]), *_touching(group[half:])]
-    return [kernel for smaller in touching for kernel in _priced(smaller, cost, may_merge)]
+    smaller = [*_touching(group[:half]), *_touching(group[half:])]
+    return [kernel for each in smaller for kernel in _priced(each, cost, may_merge)]
 
 
 def _touching(kernels: Sequence[PlannedKernel]) -> list[list[PlannedKernel]]:
