@@ -1,11 +1,11 @@
 """Bring the nodes of a model into an order in which each comes behind those that it needs."""
 
 from collections.abc import Sequence
-from heapq import heapify, heappop, heappush
 
 import onnx
 
 from collage_dsl.frontend.onnx_scope import names_read
+from collage_dsl.graph.topological import in_topological_order
 
 
 def in_order(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -30,19 +30,5 @@ def _order(nodes: Sequence[onnx.NodeProto]) -> list[int]:
     """
     makers = {name: place for place, node in enumerate(nodes) for name in node.output if name}
     needed = [{makers[name] for name in names_read(node) if name in makers} for node in nodes]
-    users: list[list[int]] = [[] for _ in nodes]
-    for place, makers_of in enumerate(needed):
-        for maker in makers_of:
-            users[maker].append(place)
-    left = list(map(len, needed))
-    ready = [place for place, count in enumerate(left) if not count]
-    heapify(ready)
-    order = []
-    while ready:
-        place = heappop(ready)
-        order.append(place)
-        for user in users[place]:
-            left[user] -= 1
-            if not left[user]:
-                heappush(ready, user)
-    return [*order, *(place for place, count in enumerate(left) if count)]
+    order = in_topological_order(needed)
+    return [*order, *sorted(set(range(len(nodes))).difference(order))]

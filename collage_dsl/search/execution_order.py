@@ -1,9 +1,9 @@
 """Put kernels in an order in which they can run, or find that they wait for each other."""
 
 from collections.abc import Mapping, Sequence
-from heapq import heappop, heappush
 
 from collage_dsl.graph import CandidateKernel, Graph
+from collage_dsl.graph.topological import in_topological_order
 
 
 class CyclicPlanError(Exception):
@@ -19,7 +19,7 @@ def in_execution_order(
     is no such order.
     """
     waiting = sorted(kernels, key=lambda kernel: kernel.sub_graph.order)
-    order = _topological(producers(graph, waiting))
+    order = in_topological_order(producers(graph, waiting))
     if len(order) < len(waiting):
         left = set(range(len(waiting))) - set(order)
         raise CyclicPlanError("kernels " + ", ".join(waiting[i].label for i in sorted(left)))
@@ -28,29 +28,7 @@ def in_execution_order(
 
 def is_acyclic(graph: Graph, kernels: Sequence[CandidateKernel]) -> bool:
     """Whether these kernels, which share no node, can run one after the other."""
-    return len(_topological(producers(graph, kernels))) == len(kernels)
-
-
-def _topological(needs: Sequence[set[int]]) -> list[int]:
-    """
-    All numbers, each after the numbers that it needs; of several that can come next, the least.
-    Numbers on a cycle, and those that need them, are left out.
-    """
-    users: dict[int, list[int]] = {}
-    for number, needed in enumerate(needs):
-        for other in needed:
-            users.setdefault(other, []).append(number)
-    missing = [len(needed) for needed in needs]
-    ready = [number for number, count in enumerate(missing) if not count]
-    order = []
-    while ready:
-        number = heappop(ready)
-        order.append(number)
-        for user in users.get(number, ()):
-            missing[user] -= 1
-            if not missing[user]:
-                heappush(ready, user)
-    return order
+    return len(in_topological_order(producers(graph, kernels))) == len(kernels)
 
 
 def producers(graph: Graph, kernels: Sequence[CandidateKernel]) -> list[set[int]]:
