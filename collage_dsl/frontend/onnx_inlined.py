@@ -1,7 +1,5 @@
 """Replace the calls of the functions of an ONNX model by their bodies."""
 
-from collections.abc import Iterable, Iterator
-
 import onnx
 import onnx.inliner
 import onnx.shape_inference
@@ -9,7 +7,7 @@ import onnx.shape_inference
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.onnx_check import called, check_functions, schema_of
 from collage_dsl.frontend.onnx_own_outputs import with_own_outputs
-from collage_dsl.onnx_nodes import graphs_of
+from collage_dsl.onnx_nodes import nodes_within
 
 
 def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -21,7 +19,7 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     if not others:
         return onnx.inliner.inline_local_functions(known)
     for each in others:
-        for node in _nodes(each.node):
+        for node in nodes_within(each.node):
             if node.domain in _STANDARD and _is_mistaken(
                 node.op_type, _versions(each)[""], version
             ):
@@ -121,10 +119,11 @@ def _with_same_operators(model: onnx.ModelProto, version: int | None) -> onnx.Mo
     result.CopyFrom(model)
     for function in result.functions:
         own = _versions(function).get("", version)
-        standard = (node for node in _nodes(function.node) if node.domain in _STANDARD)
+        standard = (node for node in nodes_within(function.node) if node.domain in _STANDARD)
         if all(_is_same(node.op_type, own, version) for node in standard):
             for each in function.opset_import:
-                each.version = version if each.domain in _STANDARD else each.version
+                if each.domain in _STANDARD:
+                    each.version = version
     return result
 
 
@@ -158,16 +157,9 @@ def _with_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
     result.CopyFrom(model)
     functions = {(each.domain, each.name, each.overload): each for each in result.functions}
     for body in (result.graph, *result.functions):
-        for node in _nodes(body.node):
+        for node in nodes_within(body.node):
             function = functions.get(called(node))
             given = {attribute.name for attribute in node.attribute}
             defaults = function.attribute_proto if function else ()
             node.attribute.extend(each for each in defaults if each.name not in given)
     return result
-
-
-def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    for node in nodes:
-        yield node
-        for graph in graphs_of(node):
-            yield from _nodes(graph.node)

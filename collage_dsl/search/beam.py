@@ -62,7 +62,7 @@ def beam(problem: Problem, *, width: int = WIDTH, because: str = ASKED_FOR) -> P
 def _worth(problem: Problem, moves: Moves) -> tuple[Mapping[int, int], int]:
     """The worth of each call, and a lower bound of the cost of every plan, in femtoseconds."""
     if has_solver():
-        from collage_dsl.search.columns import relaxation
+        from collage_dsl.search.columns import relaxation  # scipy takes half a second to load
 
         relaxed = relaxation(problem)
         index = problem.graph.index

@@ -6,7 +6,7 @@ other. So plans that are made from the best known ones are run, and the faster o
 """
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from collage_dsl.cost import Cost, Infeasible
@@ -119,7 +119,8 @@ def _child(breeding: Breeding, times: Times, number: int) -> Genome | None:
         if brood and attempt >= _TRIES:
             break
         parents = every[:_POPULATION] if attempt < _TRIES else [generator.choice(every)]
-        child = _offspring(breeding, parents, 1 + attempt // 16 % 4, generator)
+        changes = 1 + attempt // 16 % 4  # One more each 16 attempts, up to 4, and from 1 again.
+        child = _offspring(breeding, parents, changes, generator)
         if child not in times and child not in brood:
             brood.append(child)
         if len(brood) == wanted:
@@ -142,8 +143,4 @@ def _offspring(
 
 def _winner(parents: Sequence[Genome], generator: random.Random) -> Genome:
     """The fastest of three, drawn from parents that are in order."""
-    return parents[min(_drawn(len(parents), generator))]
-
-
-def _drawn(count: int, generator: random.Random) -> Iterable[int]:
-    return (generator.randrange(count) for _ in range(3))
+    return parents[min(generator.randrange(len(parents)) for _ in range(3))]
