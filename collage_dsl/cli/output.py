@@ -64,6 +64,7 @@ def binary_output() -> BinaryIO:
 
 
 def flush() -> None:
+    """Write what is in the buffer of standard output. Raises as `write` does."""
     if sys.stdout.closed:  # The language server closes it when an editor leaves.
         return
     with _standard_output() as stream:

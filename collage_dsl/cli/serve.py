@@ -28,5 +28,6 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 def check_key(key: str) -> None:
+    """Raise `CommandError` for a key that is empty or has spaces."""
     if not key or any(character.isspace() for character in key):
         raise CommandError("a key has at least one character, and no spaces")

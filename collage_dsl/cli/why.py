@@ -42,6 +42,7 @@ def show_near(
     shapes: Sequence[str],
     allow_extern: bool,
 ) -> None:
+    """Show the `top` nodes of a model at which the pattern `named` nearly matches."""
     pattern = load_pattern(named, allow_extern=allow_extern)
     graph = load_graph(model, shapes)
     document = near(pattern, graph, top=top, model=str(model), allow_extern=allow_extern)

@@ -147,6 +147,7 @@ def _fields(context: Context) -> dict[str, str]:
 
 
 def document_of(measurement: Measurement) -> CostDocument:
+    """A measurement in the form of a `CostsDocument`."""
     cost = measurement.cost
     return CostDocument(
         kernel=measurement.kernel,

@@ -94,6 +94,7 @@ class Series:
 
     @property
     def low(self) -> float:
+        """The low percentile in seconds, by which series are compared."""
         return low(self.times)
 
     @property

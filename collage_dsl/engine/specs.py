@@ -27,10 +27,12 @@ class Aimed:
 
     @cached_property
     def options(self) -> tuple[Options, ...]:
+        """All options of each target."""
         return tuple(map(options_of_target, self.targets))
 
     @property
     def kinds(self) -> tuple[str, ...]:
+        """The kinds of the targets, such as `llvm`, each once."""
         return tuple(dict.fromkeys(str(options["kind"]) for options in self.options))
 
     def may_run(self, devices: frozenset[Device]) -> bool:

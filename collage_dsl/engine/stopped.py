@@ -12,6 +12,7 @@ class StoppedWarning(UserWarning):
 
 
 def warn_of(target: str, stops: Iterable[Stop]) -> None:
+    """Warn with `StoppedWarning` of each of the `stops` of a target's rules."""
     for stop in stops:
         warnings.warn(StoppedWarning(told(target, stop)), stacklevel=4)
 

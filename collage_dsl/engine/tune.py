@@ -45,6 +45,7 @@ class TuningOptions:
     watch: Watch = lambda label, count, trial: None
 
     def path(self, store: str | Path) -> Path:
+        """The file of records, by default that which belongs to a cost `store`."""
         return Path(self.records) if self.records else records_path(store)
 
     @cached_property

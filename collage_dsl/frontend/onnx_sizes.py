@@ -46,6 +46,7 @@ class Sizes:
 
 
 def sizes_of(values: Sequence[Size], dtype: str = "int64") -> Sizes:
+    """A vector of `Sizes`."""
     return Sizes(_array(list(values), (len(values),)), dtype)
 
 
@@ -98,12 +99,14 @@ class Arithmetic:
         return self._analyzer
 
     def simple(self, size: Size) -> Size:
+        """`size` as TVM simplifies it; an integer where it is one."""
         if isinstance(size, int | np.integer):
             return int(size)
         made = self.analyzer.simplify(size)
         return int(made.value) if isinstance(made, tirx.IntImm) else made
 
     def is_proven(self, claim: Any) -> bool:
+        """Whether a comparison holds for all sizes that dimensions can have."""
         return bool(claim) if isinstance(claim, bool) else self.analyzer.can_prove(claim)
 
     def is_at_least(self, size: Size, least: Size) -> bool:

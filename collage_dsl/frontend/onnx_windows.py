@@ -16,6 +16,7 @@ from collage_dsl.graph.arrays import Array
 
 
 def per_axis(site: Site, name: str, rank: int) -> Sequence[int]:
+    """The numbers of an attribute for each axis of a window, by default 1."""
     return site.attrs.get(name) or (1,) * (rank - 2)
 
 
@@ -73,6 +74,7 @@ def global_average_pool(site: Site) -> Value:
 
 
 def pool(operators: Mapping[int, Any], site: Site) -> Value | None:
+    """The pooling of `operators` for the rank; None where TVM's converter is to make it."""
     x = site.expr(0)
     rank = x.ty.ndim
     if rank not in operators or len(site.node.output) > 1:
@@ -144,6 +146,7 @@ def local_response_norm(site: Site) -> Value | None:
 
 
 def pad(site: Site) -> Value | None:
+    """`nn.pad`; what negative padding takes away is cut before. None for other modes."""
     x, rank = site.expr(0), site.expr(0).ty.ndim
     mode = _PADDING.get(site.attrs.get("mode", b"constant"))
     pads: Any = site.attrs.get("pads")

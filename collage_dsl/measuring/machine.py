@@ -83,6 +83,7 @@ def is_here(name: str) -> bool:
 
 
 def this_machine() -> Machine:
+    """The machine that this process runs on, as it is now."""
     return Machine(
         cpu_name(),
         host_cpu(),

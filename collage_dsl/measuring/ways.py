@@ -219,10 +219,12 @@ def cheapest_of(measured: Sequence[Measurement], margin: float) -> Measurement:
 
 
 def margin_of(candidate: CandidateKernel) -> float:
+    """The noise margin of its target, as a part of a cost."""
     return candidate.toolchain.measure.noise_margin
 
 
 def variant_of(measured: Measurement) -> Variant:
+    """What was measured, without what it was measured of."""
     return Variant(measured.variant, measured.cost, measured.error)
 
 

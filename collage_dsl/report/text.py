@@ -33,12 +33,14 @@ _LONGEST = 48
 
 
 def candidates_text(document: CandidatesDocument) -> str:
+    """A table of the candidates, and their number."""
     rows = [(c.target, c.label, ", ".join(c.nodes), _named(c)) for c in document.candidates]
     found = table(*_without_empty(("target", "kernel", "nodes", "from the ONNX nodes"), rows))
     return f"{found}{_count(len(rows), 'candidate')}\n"
 
 
 def plan_text(document: PlanDocument) -> str:
+    """A table of the kernels, what they cost together, and how the plan was found."""
     several = len({kernel.source for kernel in document.kernels}) > 1
     rows = [_kernel_row(kernel, with_source=several) for kernel in document.kernels]
     cells = ("target", "variant", "kernel", "result", "cost", "source", "error")
@@ -220,6 +222,7 @@ def search_text(document: SearchDocument) -> str:
 
 
 def run_text(document: RunDocument) -> str:
+    """A table of the outputs, and how long a run takes."""
     rows = [
         (
             name,

@@ -109,6 +109,7 @@ def _recorded(trials: Sequence[Trial], *, with_log: bool) -> RecordedDocument:
 
 
 def tune_text(document: TuneDocument) -> str:
+    """A table of the tuned kernels, each beside its fastest variant that was not tuned."""
     if not document.kernels:
         return "no kernel of the model is worth tuning\n"
     head = ("kernel", "result", "schedules", "new", "tuned", "best of ours")
@@ -127,6 +128,7 @@ def _tuned_row(kernel: TunedDocument) -> tuple[str, ...]:
 
 
 def records_text(document: RecordsDocument) -> str:
+    """A table of the functions with schedules, then the schedules that were asked for."""
     head = ("kernel", "function", "schedules", "failed", "fastest", "target", "TVM")
     rows = (_recorded_row(each) for each in document.functions)
     count = sum(each.trials for each in document.functions)

@@ -42,6 +42,7 @@ class _Line:
 
 
 def why_text(document: WhyDocument) -> str:
+    """The matches, or why there is none, and a tree of what was tried."""
     node = document.node
     where = f"`{node.name}` ({node.what}, {node.type}) of {document.model}"
     if document.matches:
@@ -66,6 +67,7 @@ def why_text(document: WhyDocument) -> str:
 
 
 def near_text(document: NearDocument) -> str:
+    """A table of the nodes at which the pattern nearly matches, and what fails there."""
     count = len(document.matched)
     head = f"{document.pattern} matches at {count} node{'s' * (count != 1)} of {document.model}"
     if not document.misses:

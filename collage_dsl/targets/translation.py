@@ -86,6 +86,7 @@ class Translator:
         raise InexpressibleError(f"a {type(part).__name__} cannot be said")
 
     def call(self, part: Any) -> Operand:
+        """The call that matches `part`; one for each number of operands where that is open."""
         op = _operator(part)
         table = operators()[op]
         if table.operands is None:
@@ -131,6 +132,7 @@ class Translator:
         raise InexpressibleError("its alternatives differ in structure")
 
     def typed(self, part: Any, inner: Any, dtypes: list[Any], wish: str) -> Reference:
+        """The value of `inner`, with the condition that it has one of `dtypes`."""
         found = self.alias(part, inner, wish)
         names = tuple(short_dtype(str(dtype)) for dtype in dtypes)
         if len(names) == 1:
@@ -149,11 +151,13 @@ class Translator:
         return found
 
     def bound(self, part: Any, value: Operand, wish: str) -> Reference:
+        """A reference to `value`, bound to the name of `part`."""
         name = self.name(part, wish)
         self.bindings.append(Binding(name, value))
         return Reference(name)
 
     def name(self, part: Any, wish: str) -> str:
+        """The name of `part`: its annotation, or else `wish`, with a number if that is taken."""
         name = self.annotated.get(hash(part), "")
         if not name:
             number, name = 1, wish
@@ -262,6 +266,7 @@ def plain(value: Any) -> Any:
 
 
 def row(found: Any, number: int) -> dict[str, Any]:
+    """A registered pattern, the `number`-th of its name, as one of `rows`."""
     annotations = {str(name): part for name, part in found.annotation_patterns.items()}
     name = str(found.name) if number == 1 else f"{found.name}-{number}"
     head = {"name": name, "check": found.check is not None}
