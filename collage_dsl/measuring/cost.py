@@ -56,7 +56,8 @@ class MeasuredCost:
     machine) is infeasible. This is stored too, with the kind of the reason. A time-out, a crash and
     exhausted memory may pass: after some days (see `expiry`) the kernel is measured again. Trouble
     of the machine, and not of the kernel (no compiler, a process that is killed again and again),
-    raises `MeasuringError` and is not stored. `watch` is called after every change of the counts.
+    raises `MeasuringError` and is not stored. `watch` hears the counts before and after a kernel is
+    measured.
 
     If a backend has several variants for a kernel, each is measured and stored by itself, and the
     kernel costs what the cheapest does. Variants that are about as cheap are timed again, in turn;
@@ -307,7 +308,6 @@ class MeasuredCost:
     def _measures(self, wanted: Wanted) -> bool:
         """Whether a kernel must be measured. If so, the overheads that this needs are known now."""
         self.counts.found += 1
-        self.watch(self.counts)
         if reason := self.kernels.unsupported(wanted):
             refused = Infeasible(reason)
             known = [_refused(each, wanted, refused) for each in wanted.offered]
@@ -315,6 +315,7 @@ class MeasuredCost:
             return False
         if self._is_recorded(wanted):
             return False
+        self.watch(self.counts)
         self.timer.know(wanted.offered)
         return True
 
@@ -328,6 +329,7 @@ class MeasuredCost:
             every.append(known or (yield from self._new(candidate, wanted, context)))
         every = yield from self._variants_in_turn(wanted, every)
         self._learned(wanted, every)
+        self.watch(self.counts)
 
     def _variants_in_turn(
         self, wanted: Wanted, every: list[Measurement]
@@ -347,7 +349,6 @@ class MeasuredCost:
     def _learned(self, wanted: Wanted, measured: Iterable[Measurement]) -> None:
         known = self._known[wanted.key] = tuple(measured)
         self.counts.learn(self._chosen(wanted).cost, filter(None, map(expiry, known)))
-        self.watch(self.counts)
 
     def _stored(self, wanted: Wanted) -> list[Measurement | None]:
         """What the store has for each variant of a kernel."""
