@@ -181,7 +181,7 @@ def test_coverage_takes_sources_that_measure_nothing(folder: Path) -> None:
     refused = said(*given, "--costs", "measured")
 
     assert done.exception is None
-    assert done.stdout.splitlines()[-1].endswith("whose costs are in costs.yaml, analytic")
+    assert done.stdout.splitlines()[-1].endswith("with costs from costs.yaml, analytic")
     assert_one_message(refused, 2, "coverage measures nothing: give `recorded`")
 
 

@@ -485,7 +485,7 @@ def test_near_counts_matches_and_says_so_where_there_are_only_these() -> None:
     text = "pattern p(x) { y = nn.relu(x); yield y; }"
 
     assert str(near(pattern(text), parse_graph(RELU, "g"))) == (
-        "p matches at 1 node of g; elsewhere nothing of it holds\n"
+        "p matches at 1 node of g; no part of it holds at another node\n"
     )
 
 
@@ -497,7 +497,7 @@ def test_near_is_a_table() -> None:
         7/8   y     nn.relu   p.collage:8:9  `dtype(x) in [f16, bf16]` does not hold (at `y`): dtype(x) is f32
         6/7   d     add       p.collage:8:9  `dtype(x) in [f16, bf16]` does not hold (at `d`): dtype(x) is f32
 
-        1 more is farther away; nothing of it holds at 0
+        at 1 more node, a part of it holds
         """)  # fmt: skip  # noqa: E501
 
 

@@ -165,7 +165,7 @@ def _time_text(document: CoverageDocument) -> str:
         return f"not known: {printable(document.unknown or '')}"
     count = f"{document.kernels} kernel{'s' * (document.kernels != 1)}"
     return (
-        f"{seconds(document.seconds)} in {count}, the cheapest plan of kernels whose costs are in "
+        f"{seconds(document.seconds)} in {count}, the cheapest plan with costs from "
         f"{printable(document.costs or '')}"
     )
 

@@ -71,7 +71,7 @@ def near_text(document: NearDocument) -> str:
     count = len(document.matched)
     head = f"{document.pattern} matches at {count} node{'s' * (count != 1)} of {document.model}"
     if not document.misses:
-        return _text([f"{head}; elsewhere nothing of it holds"])
+        return _text([f"{head}; no part of it holds at another node"])
     rows = []
     for miss in document.misses:
         facts = "; ".join(map(str, _facts(miss.facts)))
@@ -86,10 +86,17 @@ def near_text(document: NearDocument) -> str:
             )
         )
     table = _aligned([("held", "node", "operator", "where", "why not"), *rows])
-    are = "is" if document.farther == 1 else "are"
-    rest = f"{document.farther} more {are} farther away; nothing of it holds at {document.apart}"
     hint = [document.hint] if document.hint else []
-    return _text([f"{head}; where it nearly does:", "", *table, "", *hint, rest])
+    rest = [*hint, *_others(document)]
+    return _text([f"{head}; where it nearly does:", "", *table, *([""] if rest else []), *rest])
+
+
+def _others(document: NearDocument) -> Iterator[str]:
+    """How many nodes the table leaves out."""
+    if count := document.farther:
+        yield f"at {count} more node{'s' * (count != 1)}, a part of it holds"
+    if count := document.apart:
+        yield f"at {count} node{'s' * (count != 1)}, no part of it holds"
 
 
 def _text(lines: Iterable[str]) -> str:
