@@ -1,10 +1,12 @@
-"""Warnings of ours on stderr."""
+"""Warnings on stderr: ours, and none of TVM about its own code."""
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.commands import said
+from tests.one_kernel import node, one_kernel, onnx_model
 
 SPEC = """collage 1;
 target t on llvm {
@@ -25,3 +27,17 @@ def test_a_warning_of_several_lines_is_shown_in_lines(
     lines = said("candidates", "a.graph", "-t", "s.collage").err.splitlines()
 
     assert [line.partition(":")[0] for line in lines] == ["target `t`", "help"]
+
+
+@pytest.mark.parametrize("exponent", [3, 3.5, 4, 7])
+def test_a_power_prints_no_advice_for_those_who_write_code_for_tvm(
+    capfd: pytest.CaptureFixture[str], exponent: float
+) -> None:
+    x = np.array([0, 0.5, 3] if exponent % 1 else [-2, 0.5, 3], np.float32)
+    constants = {"e": np.array(exponent, np.float32)}
+    model = onnx_model([node("Pow", "x e")], {"x": x}, constants)
+
+    y = one_kernel(model).run({"x": x})["y"]
+
+    np.testing.assert_allclose(y, x.astype(np.float64) ** exponent, rtol=1e-6)
+    assert capfd.readouterr().err == ""

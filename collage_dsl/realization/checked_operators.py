@@ -11,6 +11,7 @@ from tvm import DataType, relax, te, tirx, topi
 from tvm.tirx import ForKind
 
 from collage_dsl.backends.schedule.expressions import integer
+from collage_dsl.backends.schedule.functions import PRODUCTS, power
 from collage_dsl.backends.schedule.loops import load, sequence, store
 from collage_dsl.realization.index_checks import checked, checked_float
 from collage_dsl.realization.short_floats import usual
@@ -256,11 +257,22 @@ def _with_number(operator: Callable[..., Any], is_bad: Callable[[int, int], bool
 
 def _power(builder: Any, call: Any) -> Any:
     """Of integers, that of float64, as in onnxruntime."""
+    base, exponent = call.args
     dtype = str(call.ty.dtype.dtype)
+    is_number = isinstance(exponent, tvm.ir.GenericConst) and exponent.ty.ndim == 0
+    if "float" in dtype and is_number and (number := exponent.value.numpy().item()) in PRODUCTS:
+        return builder.call_te(_product, base, number, primfunc_name_hint="power")
     if "int" not in dtype:
         return usual(builder, call)
     wide = [builder.emit_te(topi.cast, each, "float64") for each in call.args]
     return builder.call_te(topi.cast, builder.emit_te(topi.power, *wide), dtype)
+
+
+def _product(base: Any, exponent: float) -> Any:
+    def element(*at: Any) -> Any:
+        return power(base(*at), tirx.FloatImm(base.dtype, exponent))
+
+    return te.compute(base.shape, element, "T_power", tag=topi.tag.ELEMWISE)
 
 
 def _divides_by_zero(value: int, _bits: int) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 
 from collage_dsl.backends.base import Backend, Placement
 from collage_dsl.backends.registry import BackendOf
+from collage_dsl.backends.schedule.functions import PRODUCTS
 from collage_dsl.backends.tvm_target import kernel_target
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import (
@@ -105,13 +106,19 @@ def _has_number(graph: Graph, user: Node, constant: int) -> bool:
     is_other_known = any(graph.constants >> index & 1 for index in others)
     if user.op not in _WITH_SCALARS or len(others) != 1 or is_other_known:
         return False
-    return not _stays_a_tensor(user, graph.nodes[constant])
+    number = graph.nodes[constant]
+    return not _stays_a_tensor(user, number, is_second=user.inputs[1] == constant)
 
 
-def _stays_a_tensor(user: Node, number: Node) -> bool:
-    """Whether `checked_operators` takes no number for an integer operand of `user`."""
-    if not isinstance(number.type, TensorType) or "int" not in str(number.type.dtype):
+def _stays_a_tensor(user: Node, number: Node, *, is_second: bool) -> bool:
+    """Whether `checked_operators` takes no number for an operand of `user`."""
+    if not isinstance(number.type, TensorType):
         return False
+    if "int" not in str(number.type.dtype):
+        if user.op != "power" or not is_second or number.value is None:
+            return False
+        exponent = float(np.asarray(number.value))
+        return exponent >= 3 and exponent not in PRODUCTS
     is_quotient = user.op in ("divide", "floor_divide")
     return user.op == "power" or (is_quotient and not np.asarray(number.value).any())
 

@@ -189,6 +189,13 @@ def _odd_quotient(x: Expr, above: Sequence[float], below: Sequence[float], bound
     return _named(x, whole)
 
 
+PRODUCTS = (3, 4)
+"""
+Exponents whose powers are made as products at once. TVM's `pow` prints advice about every number
+from 3 on, so any other such number stays a tensor.
+"""
+
+
 def power(x: Expr, exponent: Expr) -> Expr | None:
     """The power, if the exponent is a constant multiple of 1/4 of at most 4; else None."""
     if not isinstance(exponent, tirx.FloatImm) or not 0 < exponent.value <= 4:
