@@ -113,6 +113,28 @@ def test_what_reads_beside_its_operand_is_refused_at_its_node(text: str, said: s
         collage.from_onnx(parsed(text))
 
 
+FLAT = "(float[1,4,4] x) => (y) { y = MaxPool <kernel_shape = [2,2], strides = [2,2]> (x) }"
+FLAT_CONV = "(float[1,4,4] x) => (y) <float[4,1,1,1] w = {1,2,3,4}> { y = Conv <group = 4> (x, w) }"
+FLAT_TRANSPOSED = "(float[1,4,4] x, float[4,1,2,2] w) => (y) { y = ConvTranspose (x, w) }"
+ONE_STRIDE = (
+    "(float[1,4,4,4] x) => (y) { y = AveragePool <kernel_shape = [2,2], strides = [2]> (x) }"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (FLAT, "a window of 2 axes needs 4 dimensions, and the input has 3"),
+        (FLAT_CONV, "a window of 2 axes needs 4 dimensions, and the input has 3"),
+        (FLAT_TRANSPOSED, "a window of 2 axes needs 4 dimensions, and the input has 3"),
+        (ONE_STRIDE, "`strides` has the length 1, and 2 is needed"),
+    ],
+)
+def test_a_window_of_another_rank_than_its_operand_is_refused(text: str, said: str) -> None:
+    with pytest.raises(FrontendError, match=f"cannot import .*{said}"):
+        collage.from_onnx(parsed(text))
+
+
 @dataclass(frozen=True, slots=True)
 class Small(Faulty):
     """A library that supports nothing."""

@@ -54,6 +54,7 @@ from collage_dsl.frontend.onnx_windows import (
     pool,
     resize,
     roi_align,
+    transposed_convolution,
     upsample,
 )
 
@@ -354,6 +355,7 @@ CANONICAL: Mapping[str, Converter] = {
     "Clip": clip,
     "Conv": convolution,
     "ConvInteger": convolution_integer,
+    "ConvTranspose": transposed_convolution,
     "CumSum": cumulated,
     "Div": divide,
     "DynamicQuantizeLinear": dynamic_quantize,

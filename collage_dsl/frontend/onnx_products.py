@@ -11,7 +11,7 @@ from collage_dsl.frontend.arrays import empty
 from collage_dsl.frontend.errors import CannotConvertError, UnknownSizeError
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Layout, Linear, Step
 from collage_dsl.frontend.onnx_site import LEAST_DIVISOR, Site, Value, layout_of, static_dims
-from collage_dsl.frontend.onnx_windows import explicit_pads, per_axis
+from collage_dsl.frontend.onnx_windows import check_window, explicit_pads, per_axis
 from collage_dsl.graph.arrays import Array
 
 
@@ -101,6 +101,7 @@ def convolution(site: Site) -> Value:
 def _convolution(site: Site, x: Any, kernel: Sequence[int | None]) -> Callable[..., Any]:
     """The operator on `x` with the attributes of the node; it takes the weight, of these sizes."""
     rank = x.ty.ndim
+    check_window(site, rank, len(kernel))
     if rank not in _CONVOLUTIONS:
         raise CannotConvertError(f"a convolution of rank {rank} is not supported")
     if site.attrs.get("group", 1) > 1 and static_dims(x.ty)[1] is None:

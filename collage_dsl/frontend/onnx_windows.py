@@ -20,6 +20,18 @@ def per_axis(site: Site, name: str, rank: int) -> Sequence[int]:
     return site.attrs.get(name) or (1,) * (rank - 2)
 
 
+def check_window(site: Site, rank: int, axes: int) -> None:
+    """Refuse a window of `axes` axes, or numbers for each of them, that do not fit `rank`."""
+    if rank not in (-1, axes + 2):
+        raise WrongNodeError(
+            f"a window of {axes} axes needs {axes + 2} dimensions, and the input has {rank}"
+        )
+    for name, count in (("strides", axes), ("dilations", axes), ("pads", 2 * axes)):
+        given = len(site.attrs.get(name) or ()) or count
+        if given != count:
+            raise WrongNodeError(f"`{name}` has the length {given}, and {count} is needed")
+
+
 def explicit_pads(site: Site, type_: Any, kernel: Sequence[int | None]) -> list[int]:
     """
     The padding before each axis, then after each, with `auto_pad` resolved. Raises
@@ -75,11 +87,11 @@ def global_average_pool(site: Site) -> Value:
 
 def pool(operators: Mapping[int, Any], site: Site) -> Value | None:
     """The pooling of `operators` for the rank; None where TVM's converter is to make it."""
-    x = site.expr(0)
+    x, kernel = site.expr(0), site.attrs["kernel_shape"]
     rank = x.ty.ndim
+    check_window(site, rank, len(kernel))
     if rank not in operators or len(site.node.output) > 1:
         return None
-    kernel = site.attrs["kernel_shape"]
     if site.attrs.get("ceil_mode"):
         kernel = _cut(kernel, site, x.ty)
     return operators[rank](
@@ -95,7 +107,14 @@ def pool(operators: Mapping[int, Any], site: Site) -> Value | None:
 
 def lp_pool(site: Site) -> None:
     """TVM's form, which has operators of Relax for all steps, where the windows fit."""
-    explicit_pads(site, site.expr(0).ty, site.attrs["kernel_shape"])
+    type_, kernel = site.expr(0).ty, site.attrs["kernel_shape"]
+    check_window(site, type_.ndim, len(kernel))
+    explicit_pads(site, type_, kernel)
+
+
+def transposed_convolution(site: Site) -> None:
+    """TVM's form, where the ranks fit."""
+    check_window(site, site.expr(0).ty.ndim, site.expr(1).ty.ndim - 2)
 
 
 def _cut(kernel: Sequence[int], site: Site, type_: Any) -> list[int]:
