@@ -540,6 +540,22 @@ def test_zeros_that_a_transposed_convolution_multiplies_are_not_compared(weight:
     assert found.draws[-1] == "special"
 
 
+@pytest.mark.parametrize("reduction", ["max", "min"])
+def test_nan_that_onnxruntime_loses_as_it_scatters_is_not_compared(reduction: str) -> None:
+    indices = ", ".join(map(str, 8 * [0, 1, 2, 3, 4]))
+    text = f"""<ir_version: 9, opset_import: ["" : 18]>
+        g (float[40] u) => (float[5] y)
+          <float[5] x = {{0, 0, 0, 0, 0}}, int64[40] i = {{{indices}}}> {{
+          s = ScatterElements <reduction = "{reduction}"> (x, i, u)
+          y = Neg (s)
+        }}"""
+
+    found = checked("llvm", onnx.parser.parse_model(text))
+
+    assert found.passed
+    assert found.draws[-1] == "special"
+
+
 # What counts as wrong.
 
 

@@ -13,7 +13,7 @@ from collage_dsl.backends.engines import Held
 from collage_dsl.backends.onnx_writer import Unsupported
 from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.frontend.reference import REFUSALS
-from collage_dsl.graph import Form, Graph, OpSet, TensorType, extract, is_fast_math, members
+from collage_dsl.graph import Form, Graph, Node, OpSet, TensorType, extract, is_fast_math, members
 from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.sizes import may_be
 from collage_dsl.realization.difference import compared, is_exact, masked, unchanged
@@ -248,7 +248,7 @@ class Watch:
             toolchain.compiler is None
             and not is_fast_math(toolchain)
             and toolchain.variant not in winograd.CHECKS
-            and not any(self.graph.nodes[i].op in _DIFFERENT for i in members(inside))
+            and not any(_is_different(self.graph.nodes[i]) for i in members(inside))
             and all(_numbers(array) > _ENOUGH for array in taken.values())
         )
 
@@ -263,6 +263,13 @@ _DIFFERENT = frozenset(
     )
 )
 """Operators that give another result than onnxruntime for infinities or NaN: docs/numerics.md."""
+
+
+def _is_different(node: Node) -> bool:
+    """Whether onnxruntime gives another result of it for infinities or NaN."""
+    is_extreme = node.op.startswith("scatter_") and node.attrs.get("reduction") in ("max", "min")
+    return node.op in _DIFFERENT or is_extreme
+
 
 _ENOUGH = 0.5
 """The least part of a tensor that is finite numbers where infinities and NaN are compared."""
