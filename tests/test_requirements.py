@@ -100,6 +100,14 @@ REFUSED: dict[str, tuple[str, dict[str, Array], dict[str, Array], str]] = {
         {"x": f32(2, 3), "i": indices(3, 3)},
         "`m` of input `i` is 3, `n` of input `x` is 2, but .* needs n >= m",
     ),
+    "a slice of the last": (
+        """(float[n] x, float[m] z) => (y) {
+            s = Shape (x) e = Shape (z) b = Sub (e, s) y = Slice (z, b, e)
+        }""",
+        {"x": f32(2), "z": f32(3)},
+        {"x": f32(3), "z": f32(2)},
+        "needs m - n >= 0",
+    ),
     "one batch": (
         "(float[n,1,4,4] x, float[m,2,2,2] z) => (y) { y = GridSample (x, z) }",
         {"x": f32(2, 1, 4, 4), "z": f32(2, 2, 2, 2)},

@@ -55,7 +55,7 @@ def requirements_of(graph: Graph) -> tuple[Requirement, ...]:
         operands = [graph.nodes[i] for i in node.inputs]
         origins = graph.origins(1 << index)
         needs = _same_dims if _is_joined(node, origins) else _needs
-        for need in needs(node, operands):
+        for need in (*needs(node, operands), *_first_place(graph, node, origins)):
             left, is_equal, right = need
             if need not in found and names_in(left) | names_in(right):
                 named = f"the {origins[-1].op} node `{origins[-1].name}`" if origins else ""
@@ -160,6 +160,16 @@ def _same_dims(node: Node, operands: Sequence[Node]) -> Iterator[Need]:
     for left, right in zip(*(shape or () for shape in shapes), strict=True):
         if left != right:
             yield left, True, right
+
+
+def _first_place(graph: Graph, node: Node, origins: Sequence[Origin]) -> Iterator[Need]:
+    """Where a `Slice` begins, if that is computed: a `take` below 0 counts from the end."""
+    if node.op != "take" or not origins or origins[-1].op != "Slice":
+        return
+    places = graph.nodes[node.inputs[1]]
+    start = graph.nodes[places.inputs[0]].value if places.op == "arange" else None
+    if isinstance(start, str) and start != UNKNOWN:
+        yield start, False, 0
 
 
 # ---- Operators: what they need of the shapes of their operands ----
