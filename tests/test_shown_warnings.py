@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16, finfo
 
 from tests.commands import said
 from tests.one_kernel import node, one_kernel, onnx_model
@@ -30,14 +31,16 @@ def test_a_warning_of_several_lines_is_shown_in_lines(
 
 
 @pytest.mark.parametrize("exponent", [3, 3.5, 4, 7])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, bfloat16])
 def test_a_power_prints_no_advice_for_those_who_write_code_for_tvm(
-    capfd: pytest.CaptureFixture[str], exponent: float
+    capfd: pytest.CaptureFixture[str], exponent: float, dtype: type
 ) -> None:
-    x = np.array([0, 0.5, 3] if exponent % 1 else [-2, 0.5, 3], np.float32)
-    constants = {"e": np.array(exponent, np.float32)}
+    x = np.array([0, 0.5, 3] if exponent % 1 else [-2, 0.5, 3], dtype)
+    constants = {"e": np.array(exponent, dtype)}
     model = onnx_model([node("Pow", "x e")], {"x": x}, constants)
 
-    y = one_kernel(model).run({"x": x})["y"]
+    y = one_kernel(model).run({"x": x})["y"].astype(np.float64)
 
-    np.testing.assert_allclose(y, x.astype(np.float64) ** exponent, rtol=1e-6)
+    exact = x.astype(np.float64) ** exponent
+    np.testing.assert_allclose(y, exact, rtol=2 * float(finfo(dtype).eps))
     assert capfd.readouterr().err == ""

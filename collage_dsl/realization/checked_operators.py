@@ -11,7 +11,7 @@ from tvm import DataType, relax, te, tirx, topi
 from tvm.tirx import ForKind
 
 from collage_dsl.backends.schedule.expressions import integer
-from collage_dsl.backends.schedule.functions import PRODUCTS, power
+from collage_dsl.backends.schedule.functions import PRODUCT_DTYPES, PRODUCTS, power
 from collage_dsl.backends.schedule.loops import load, sequence, store
 from collage_dsl.realization.index_checks import checked, checked_float
 from collage_dsl.realization.short_floats import usual
@@ -260,7 +260,8 @@ def _power(builder: Any, call: Any) -> Any:
     base, exponent = call.args
     dtype = str(call.ty.dtype.dtype)
     is_number = isinstance(exponent, tvm.ir.GenericConst) and exponent.ty.ndim == 0
-    if "float" in dtype and is_number and (number := exponent.value.numpy().item()) in PRODUCTS:
+    if is_number and dtype in PRODUCT_DTYPES and exponent.value.numpy().item() in PRODUCTS:
+        number = exponent.value.numpy().item()
         return builder.call_te(_product, base, number, primfunc_name_hint="power")
     if "int" not in dtype:
         return usual(builder, call)

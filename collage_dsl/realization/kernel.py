@@ -7,7 +7,7 @@ import numpy as np
 
 from collage_dsl.backends.base import Backend, Placement
 from collage_dsl.backends.registry import BackendOf
-from collage_dsl.backends.schedule.functions import PRODUCTS
+from collage_dsl.backends.schedule.functions import PRODUCT_DTYPES, PRODUCTS
 from collage_dsl.backends.tvm_target import kernel_target
 from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import (
@@ -114,11 +114,12 @@ def _stays_a_tensor(user: Node, number: Node, *, is_second: bool) -> bool:
     """Whether `checked_operators` takes no number for an operand of `user`."""
     if not isinstance(number.type, TensorType):
         return False
-    if "int" not in str(number.type.dtype):
+    dtype = str(number.type.dtype)
+    if "int" not in dtype:
         if user.op != "power" or not is_second or number.value is None:
             return False
         exponent = float(np.asarray(number.value))
-        return exponent >= 3 and exponent not in PRODUCTS
+        return exponent >= 3 and not (exponent in PRODUCTS and dtype in PRODUCT_DTYPES)
     is_quotient = user.op in ("divide", "floor_divide")
     return user.op == "power" or (is_quotient and not np.asarray(number.value).any())
 

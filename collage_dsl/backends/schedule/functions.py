@@ -194,6 +194,8 @@ PRODUCTS = (3, 4)
 Exponents whose powers are made as products at once. TVM's `pow` prints advice about every number
 from 3 on, so any other such number stays a tensor.
 """
+PRODUCT_DTYPES = ("float16", "float32", "float64")
+"""The types of these products. Those of bfloat16 are computed in float32."""
 
 
 def power(x: Expr, exponent: Expr) -> Expr | None:
