@@ -97,6 +97,20 @@ def unary() -> Iterator[tuple[str, Case]]:
     yield "softplus_beta", Case(lambda x: op.nn.softplus(x, beta=2.0), (f32(40) * 9,))
 
 
+def clips() -> Iterator[tuple[str, Case]]:
+    """Bounds of integers that TVM refuses or rounds, as `torch.clamp` with one bound has them."""
+    for dtype, low, high in (
+        *(("int32", -3.0, np.inf), ("uint8", -5, 100), ("uint8", 9, 300)),
+        ("int64", 0, 2**53 + 1),
+    ):
+        x = np.array([-7 if dtype == "int32" else 7, 0, 60, 2**53 + 7]).astype(dtype)
+        wanted = np.array([min(max(int(each), low), high) for each in x], dtype)
+        yield (
+            f"clip_{dtype}_{low}",
+            Case(lambda x, a=low, b=high: op.clip(x, a, b), (x,), oracle=lambda _, w=wanted: w),
+        )
+
+
 def quantizing() -> Iterator[tuple[str, Case]]:
     for dtype in ("int8", "uint8", "int16", "uint16"):
         x, zero = f32(3, 40) * 200, np.array(7, dtype)
@@ -316,11 +330,16 @@ def reductions() -> Iterator[tuple[str, Case]]:
         yield f"{name}_all", Case(reduce, (x,), 1e-4)
         yield f"{name}_keep", Case(lambda x, r=reduce: r(x, [1, -1], keepdims=True), (x,), 1e-4)
         yield f"{name}_axis", Case(lambda x, r=reduce: r(x, 2), (x,), 1e-4)
+        yield f"{name}_no_axes", Case(lambda x, r=reduce: r(x, [], keepdims=True), (x,), 1e-4)
     yield "mean_of_images", Case(lambda x: op.mean(x, [2, 3], keepdims=True), (x,))
     for name in ("argmax", "argmin"):
         arg = operator(name)
         yield name, Case(lambda x, a=arg: a(x, axis=1, keepdims=True), (distinct(3, 4, 5),))
         yield f"{name}_all", Case(lambda x, a=arg: a(x, keepdims=True), (distinct(3, 4),))
+    yield (
+        "mean_of_float64",
+        Case(lambda x: op.mean(x, [2, 3], keepdims=True), (x.astype(np.float64),)),
+    )
     yield "cumsum", Case(lambda x: op.cumsum(x, axis=1), (x,))
     yield "cumsum_exclusive", Case(lambda x: op.cumsum(x, axis=-1, exclusive=True), (x,))
     yield "cumsum_flat", Case(lambda x: op.cumsum(x, dtype="float64"), (x,))
@@ -339,6 +358,8 @@ def arrangements() -> Iterator[tuple[str, Case]]:
     yield "permute_reversed", Case(lambda x: op.permute_dims(x), (x,))
     yield "reshape", Case(lambda x: op.reshape(x, (4, -1)), (x,))
     yield "flatten", Case(op.flatten, (x,))
+    yield "flatten_empty", Case(op.flatten, (f32(4, 0),))
+    yield "repeat_empty", Case(lambda x: op.repeat(x, 2, axis=0), (f32(4, 0),))
     yield "batch_flatten", Case(op.nn.batch_flatten, (x,))
     yield "expand_dims", Case(lambda x: op.expand_dims(x, [0, -1]), (x,))
     yield "squeeze", Case(lambda x: op.squeeze(x, [1]), (f32(2, 1, 1, 3),))
@@ -476,6 +497,7 @@ CASES: Mapping[str, Case] = {
     name: case
     for group in (
         unary,
+        clips,
         quantizing,
         binary,
         convolutions,
@@ -607,6 +629,14 @@ REFUSED: Mapping[str, tuple[str, Case]] = {
     "(5, 5) does not divide into (2, 2)": (
         "nn.adaptive_avg_pool2d",
         Case(lambda x: op.nn.adaptive_avg_pool2d(x, (2, 2)), (f32(1, 1, 5, 5),)),
+    ),
+    "its threshold is 1": (
+        "nn.softplus",
+        Case(lambda x: op.nn.softplus(x, threshold=1.0), (f32(3, 4),)),
+    ),
+    "the data has 3 axes": (
+        "nn.pixel_shuffle",
+        Case(lambda x: op.nn.pixel_shuffle(x, 2), (f32(8, 3, 4),)),
     ),
     "it has a causal mask": (
         "nn.attention",

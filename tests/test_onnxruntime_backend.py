@@ -432,6 +432,17 @@ def test_what_is_supported_can_be_made(op: str, dtype: str) -> None:
             module.get_function("kernel")
 
 
+def test_floor_mod_of_bfloat16_is_that_of_floats() -> None:
+    type_, nodes = tensor(3, dtype="bfloat16"), Nodes()
+    operands = [nodes.input(name, type_) for name in "xy"]
+    graph = nodes.graph(nodes.call("z", "floor_mod", *operands, type_=type_))
+    x, y = (np.array(each).astype("bfloat16") for each in ([3.5, -7, 9], [2, 2, -2]))
+
+    (found,) = run(graph, x, y)
+
+    np.testing.assert_array_equal(found.astype("float32"), [1.5, 1, -1])
+
+
 def test_only_the_options_of_a_session_are_in_a_payload() -> None:
     model, options = unpack(pack(b"\n{model}\n", {"mcpu": "znver4", "num_cores": 4}, ["w"]))
 

@@ -25,7 +25,16 @@ def _target(shape: Sequence[Dim], value: Sequence[Dim]) -> list[Dim]:
 
 
 def _to_result_shape(call: Call) -> str:
-    return call.reshaped(call.tensor(), *_target(call.result_dims, call.dims()))
+    return _in_result_shape(call, call.tensor(), call.dims())
+
+
+def _in_result_shape(call: Call, value: str, dims: Sequence[Dim]) -> str:
+    """`value` of the shape `dims` in that of the result."""
+    shape = call.result_dims
+    # Else ONNX takes a 0 for the dimension of the value at the same place.
+    is_empty = 0 in shape and all(isinstance(dim, int) for dim in shape)
+    sizes = call.int64(*_target(shape, dims))
+    return call.emit("Reshape", value, sizes, allowzero=1 if is_empty else None)
 
 
 def _permute_dims(call: Call) -> str:
@@ -165,7 +174,7 @@ def _repeat(call: Call) -> str:
     wide = [1] * (rank + 1)
     wide[after] = call.attr("repeats")
     rows = call.emit("Tile", rows, call.int64(*wide))
-    return call.reshaped(rows, *_target(call.result_dims, ()))
+    return _in_result_shape(call, rows, ())
 
 
 _PAD_MODES = {

@@ -80,7 +80,7 @@ def _logical(name: str) -> Write:
 
 
 def _is_float(call: Call) -> bool:
-    return call.type().dtype.startswith("float")
+    return "float" in call.type().dtype
 
 
 def _shift(direction: str) -> Write:
@@ -146,8 +146,9 @@ def _leaky_relu(call: Call) -> str:
 
 
 def _softplus(call: Call) -> str:
-    """`Softplus` ignores `threshold`: above it TVM returns x, which is equal in float32."""
-    beta = call.attr("beta", 1.0)
+    """ONNX has no `threshold`, above which Relax has x. From 15 on, that is equal in float32."""
+    beta, threshold = call.attr("beta", 1.0), call.attr("threshold", 20.0)
+    call.require(threshold >= 15, f"its threshold is {threshold}")
     if beta == 1.0:
         return call.emit("Softplus", call.tensor())
     scaled = call.emit("Softplus", call.emit("Mul", call.tensor(), call.scalar(beta)))
@@ -161,8 +162,16 @@ def _prelu(call: Call) -> str:
 
 
 def _clip(call: Call) -> str:
-    limits = (call.scalar(float(call.literal(i))) for i in (1, 2))
-    return call.emit("Clip", call.tensor(), *limits)
+    return call.emit("Clip", call.tensor(), _bound(call, 1), _bound(call, 2))
+
+
+def _bound(call: Call, index: int) -> str:
+    """A bound of a `clip`. That of integers may be infinite, or a number that they do not have."""
+    bound, dtype = call.literal(index), call.type().dtype
+    if not np.issubdtype(dtype, np.integer):
+        return call.scalar(float(bound))
+    limits = np.iinfo(dtype)
+    return call.scalar(int(min(max(bound, limits.min), limits.max)))
 
 
 def _astype(call: Call) -> str:

@@ -113,6 +113,7 @@ def _adaptive_average(dims: int) -> Write:
 
 def _pixel_shuffle(call: Call) -> str:
     factor = call.attr("upscale_factor")
+    call.require(call.rank() == 4, f"the data has {call.rank()} axes")
     return call.emit("DepthToSpace", call.tensor(), blocksize=factor, mode="CRD")
 
 

@@ -8,14 +8,18 @@ from collage_dsl.backends.onnx_writer.call import Call, Value, Write
 from collage_dsl.graph import Dim
 
 
-def _reduced(call: Call, op: str, value: str) -> str:
-    """`value`, with the rank of the first operand, reduced along the axes of the call."""
+def _reduced(call: Call, op: str, value: str, *, keepdims: bool | None = None) -> str:
+    """
+    `value`, with the rank of the first operand, reduced along the axes of the call. An empty list
+    of axes is none of them in Relax, but all of them in ONNX by default.
+    """
     axes = call.axes("axis")
     return call.emit(
         op,
         value,
         "" if axes is None else call.int64(*axes),
-        keepdims=int(call.attr("keepdims", False)),
+        keepdims=int(call.attr("keepdims", False) if keepdims is None else keepdims),
+        noop_with_empty_axes=1 if axes == () else None,
     )
 
 
@@ -23,18 +27,22 @@ def _reduction(op: str) -> Write:
     return lambda call: _reduced(call, op, call.tensor())
 
 
+_POOLED = ("float16", "bfloat16", "float32")
+
+
 def _mean(call: Call) -> str:
-    """Write the mean of whole images as a pooling, which keeps onnxruntime's blocked layout."""
-    spatial = tuple(range(2, call.rank()))
-    if len(spatial) > 1 and call.axes("axis") == spatial and call.attr("keepdims"):
+    """
+    Write the mean of whole images as a pooling, which keeps onnxruntime's blocked layout. It has
+    none of float64.
+    """
+    spatial, is_pooled = tuple(range(2, call.rank())), call.type().dtype in _POOLED
+    if is_pooled and len(spatial) > 1 and call.axes("axis") == spatial and call.attr("keepdims"):
         return call.emit("GlobalAveragePool", call.tensor())
     return _reduced(call, "ReduceMean", call.tensor())
 
 
 def _variance(call: Call) -> str:
-    axes = call.axes("axis")
-    over = "" if axes is None else call.int64(*axes)
-    mean = call.emit("ReduceMean", call.tensor(), over, keepdims=1)
+    mean = _reduced(call, "ReduceMean", call.tensor(), keepdims=True)
     centred = call.emit("Sub", call.tensor(), mean)
     return _reduced(call, "ReduceMean", call.emit("Mul", centred, centred))
 
