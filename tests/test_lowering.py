@@ -145,6 +145,61 @@ def test_operators_without_code_in_tvm_are_native_kernels(case: str, rows: int |
     np.testing.assert_allclose(actual, expected(x), rtol=1e-5, atol=1e-6)
 
 
+ALIGNED = {
+    "one pixel": ((1, 1), "linear"),
+    "one row": ((1, 4), "cubic"),
+    "one column": ((5, 1), "nearest_neighbor"),
+}
+
+
+@pytest.mark.parametrize("case", ALIGNED)
+def test_images_with_aligned_corners_may_become_one_row_or_column(case: str) -> None:
+    size, method = ALIGNED[case]
+
+    def operator(x: Any, size: tuple[int, int] = size) -> Any:
+        images = relax.op.reshape(x, (2, 2, 3, 6))
+        mode = "align_corners"
+        return relax.op.image.resize2d(
+            images, size, method=method, coordinate_transformation_mode=mode
+        )
+
+    x = np.random.default_rng(4).normal(size=(12, 6)).astype(np.float32)
+    module = module_of(operator, 12)
+
+    assert kernels(partitioned(module))
+    [actual] = run(module, x)
+    # With two or more pixels, TVM does not divide by zero.
+    wide = tuple(max(side, 2) for side in size)
+    [wider] = run(module_of(lambda x: operator(x, wide), 12), x)
+    np.testing.assert_array_equal(actual, wider[:, :, : size[0], : size[1]])
+
+
+CLIPPED = {
+    "from below": ("int32", -3, np.inf),
+    "from above": ("int64", -np.inf, 5),
+    "of bytes": ("uint8", -5, 300),
+}
+
+
+@pytest.mark.parametrize("case", CLIPPED)
+def test_integers_are_limited_by_numbers_that_they_do_not_have(case: str) -> None:
+    dtype, low, high = CLIPPED[case]
+    x = np.array([0, 5, 100, -7 if dtype != "uint8" else 7]).astype(dtype)
+    given = relax.Var("x", relax.TensorType(x.shape, dtype))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [given]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.clip(given, low, high))
+        builder.emit_func_output(result)
+
+    [actual] = run(builder.get(), x)
+
+    limits = np.iinfo(dtype)
+    assert actual.dtype == x.dtype
+    wanted = x.clip(max(low, limits.min), min(high, limits.max))
+    np.testing.assert_array_equal(actual, wanted)
+
+
 def run_of_float16(operator: Operator, *shapes: tuple[int, ...]) -> tuple[Array, list[Array]]:
     """What a function of one operator gives for random float16, and the arrays it took."""
     rng = np.random.default_rng(5)

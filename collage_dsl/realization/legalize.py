@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax, s_tir, te, tirx, topi
@@ -270,6 +271,35 @@ def _adaptive_avg_pool1d(builder: Any, call: Any) -> Any:
     return builder.call_te(pooled, call.args[0], primfunc_name_hint="adaptive_avg_pool1d")
 
 
+def _clip(builder: Any, call: Any) -> Any:
+    """TVM refuses bounds of integers that are infinite or no numbers of their type."""
+    x, *bounds = call.args
+    dtype = str(x.ty.dtype.dtype)
+    if "int" not in dtype or not all(isinstance(b, tirx.IntImm | tirx.FloatImm) for b in bounds):
+        return usual(builder, call)
+    limits = np.iinfo(dtype)
+    within = [min(max(bound.value, limits.min), limits.max) for bound in bounds]
+    return usual(builder, builder.normalize(relax.op.clip(x, *map(int, within))))
+
+
+def _resize(builder: Any, call: Any) -> Any:
+    """Where corners are aligned, TVM divides by zero for one pixel, which is the first of two."""
+    data, size = call.args
+    sides = size.values
+    is_one = [isinstance(side, tirx.IntImm) and int(side) == 1 for side in sides]
+    if call.attrs.coordinate_transformation_mode != "align_corners" or not any(is_one):
+        return usual(builder, call)
+    two = [tirx.const(2, "int64") if one else side for one, side in zip(is_one, sides, strict=True)]
+    wide = tvm.ir.Call(call.op, [data, relax.ShapeExpr(two)], call.attrs, call.ty_args)
+    resized = builder.emit(usual(builder, builder.normalize(wide)))
+    shape = call.ty.shape
+    return builder.call_te(
+        lambda x: te.compute(shape, lambda *at: x(*at), name="first"),
+        resized,
+        primfunc_name_hint="first",
+    )
+
+
 def _pixel_shuffle(builder: Any, call: Any) -> Any:
     """TVM calls a function of TOPI that does not exist."""
     factor = int(call.attrs.upscale_factor)
@@ -340,11 +370,14 @@ _OURS: Mapping[str, Legalizer] = {
     "relax.argmax": _arg(topi.max),
     "relax.argmin": _arg(topi.min),
     "relax.atanh": _extern("atanh"),
+    "relax.clip": _clip,
     "relax.cosh": _extern("cosh"),
     "relax.equal": _of_truth_values(_compared(topi.equal), usual),
     "relax.not_equal": _of_truth_values(_compared(topi.not_equal), usual),
     "relax.divide": _keeping_zeros(tirx.Div, CHECKED_OPERATORS["relax.divide"]),
     "relax.ewise_fma": _ewise_fma,
+    "relax.image.resize2d": _resize,
+    "relax.image.resize3d": _resize,
     "relax.maximum": _of_truth_values(topi.logical_or, usual),
     "relax.minimum": _of_truth_values(topi.logical_and, usual),
     "relax.multiply": _of_truth_values(topi.logical_and, _keeping_zeros(tirx.Mul, usual)),
