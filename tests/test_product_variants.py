@@ -399,6 +399,39 @@ def test_what_is_no_product_is_refused_with_a_reason(call: str) -> None:
     assert unsuitable_for_gemv(graph)
 
 
+SMALL = {
+    "one column": ("f32[5,9]", "f32[9,1]", "matmul(x, w)"),
+    "one row of weights": ("f32[5,1]", "f32[1,9]", "matmul(x, w)"),
+    "one output": ("f32[1,8,4,5]", "f32[1,8,1,1]", "nn.conv2d(x, w)"),
+    "one channel": ("f32[1,1,1,1]", "f32[8,1,1,1]", "nn.conv2d(x, w)"),
+    "one output of a transposed one": (
+        *("f32[1,8,4,5]", "f32[8,1,2,2]", "nn.conv2d_transpose(x, w) [strides = [2, 2]]"),
+    ),
+    "one pixel of a phase": (
+        *("f32[1,8,1,1]", "f32[8,8,2,2]", "nn.conv2d_transpose(x, w) [strides = [2, 2]]"),
+    ),
+}
+"""Sums of which the loops of `gemm` and `gemv` would lack an axis."""
+
+
+@pytest.mark.parametrize("case", SMALL)
+def test_products_with_too_few_channels_are_refused_with_a_reason(case: str) -> None:
+    image, weight, call = SMALL[case]
+    graph = parse_graph(f"x: {image}; w = const {weight}; y = {call}; return y;")
+    assert unsuitable_for_gemm(graph)
+    assert unsuitable_for_gemv(graph)
+
+
+def test_one_channel_of_an_image_of_several_pixels_is_taken() -> None:
+    check(
+        [(1, 1, 4, 5), (8, 1, 1, 1)],
+        lambda emit, x, w: R.nn.conv2d(x, w),
+        pointwise,
+    )
+    image = "x: f32[1,1,4,5]; w = const f32[8,1,1,1]; y = nn.conv2d(x, w); return y;"
+    assert unsuitable_for_gemm(parse_graph(image)) is None
+
+
 @pytest.mark.parametrize(
     ("call", "weight"),
     [("nn.conv2d(x, w)", "8,8,3,3"), ("nn.conv2d(x, w) [groups = 2]", "8,4,1,1")],

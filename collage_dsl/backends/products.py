@@ -70,13 +70,24 @@ def _refused(graph: Graph, product: Node, of_convolution: OfConvolution) -> str 
         return of_convolution(product, shape)
     if len(shape) < 2 or any(extent != 1 for extent in shape[:-2]):
         return f"needs one matrix of weights, here their shape is {shape}"
+    if min(shape[-2:]) < 2:
+        return f"needs weights of two rows and columns or more, here their shape is {shape}"
     return None
 
 
 def _refused_transposed(convolution: Node, weight: Node) -> str | None:
     if weight.form not in (Form.INPUT, Form.CONSTANT):
         return f"computes no transposed convolution whose weight is computed, as `{weight.name}` is"
-    return refused_transposed(known(convolution, weight))
+    found = known(convolution, weight)
+    if reason := refused_transposed(found):
+        return reason
+    if (made := weight.tensor.static_shape[1]) < 2:
+        return f"needs two outputs or more of a transposed convolution, here is {made}"
+    assert found.strides is not None
+    pairs = zip(convolution.tensor.static_shape[2:], found.strides, strict=True)
+    if all(extent <= stride for extent, stride in pairs):
+        return "computes transposed convolutions only for phases of several pixels"
+    return None
 
 
 def _is_byte(graph: Graph, node: Node) -> bool:
@@ -100,6 +111,9 @@ def _refused_taps(convolution: Node, shape: tuple[int, ...]) -> str | None:
     taps = _taps(convolution, shape)
     if any(extent != 1 for extent in taps):
         return f"computes convolutions of one tap, the kernel of this one is {taps}"
+    made, taken = (shape[str(convolution.attrs["kernel_layout"]).index(axis)] for axis in "OI")
+    if min(made, taken) < 2:
+        return f"needs two channels or more, here {taken} becomes {made}"
     return None
 
 
@@ -109,13 +123,13 @@ def _refused_filters(convolution: Node, shape: tuple[int, ...]) -> str | None:
         return None
     layout = str(convolution.attrs["data_layout"])
     if not layout.startswith("NC"):
-        return f"computes several taps or groups in the layout NC…, here is {layout}"
+        return f"computes several taps or groups, or one channel, in NC…, here is {layout}"
     groups = int(str(convolution.attrs["groups"]))
     made = shape[str(convolution.attrs["kernel_layout"]).index("O")]
     if made < 2 * groups:
         return f"needs groups of two outputs or more, here are {groups} groups of {made} outputs"
     if prod(convolution.tensor.static_shape[2:]) == 1:
-        return "computes several taps or groups only for images of several pixels"
+        return "computes several taps or groups, or one channel, only for several pixels"
     return None
 
 
