@@ -1,12 +1,16 @@
 """Compute the smallest edit that brings a document into the one style."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import accumulate
 
 from collage_dsl.diagnostics import RuleError
+from collage_dsl.language.syntax.formatter_tree import tokens
 from collage_dsl.language.write.formatter import format_source
 from collage_dsl.lsp.documents import Document
+from collage_dsl.lsp.positions import lines_of
 from collage_dsl.source import Span
 
 
@@ -23,7 +27,7 @@ def formatted(document: Document) -> tuple[Span, str] | None:
     if new == old:
         return None
     # Whole lines only: an edit must not begin or end between the two characters of a line break.
-    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    before, after = lines_of(old), lines_of(new)
     first = _common(before, after)
     last = _common(before[first:][::-1], after[first:][::-1])
     start = sum(map(len, before[:first]))
@@ -40,19 +44,53 @@ def formatted_lines(document: Document, lines: range) -> list[tuple[Span, str]]:
         new = format_source(document.source)
     except RuleError:
         return []
-    before = document.text.splitlines(keepends=True)
-    after = new.splitlines(keepends=True)
+    before, after = lines_of(document.text), lines_of(new)
     if before and before[0].endswith("\r\n"):
         after = [line.replace("\n", "\r\n") for line in after]
     starts = [0, *accumulate(map(len, before))]
-    found = []
-    for kind, first, end, new_first, new_end in SequenceMatcher(
-        None, before, after, autojunk=False
-    ).get_opcodes():
-        if kind != "equal" and first < lines.stop and lines.start < max(end, first + 1):
-            span = Span(document.source, starts[first], starts[end])
-            found.append((span, "".join(after[new_first:new_end])))
-    return found
+    return [
+        (Span(document.source, starts[old.start], starts[old.stop]), "".join(after[written]))
+        for old, written in _changes(before, after)
+        if old.start < lines.stop and lines.start < max(old.stop, old.start + 1)
+    ]
+
+
+def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[slice, slice]]:
+    """
+    The runs of lines of `before` that change, and those of `after` in their place. Both have the
+    same words and comments, so one change without the others loses and repeats nothing.
+    """
+    old, new = _Contents(), _Contents()
+    first, new_first = 0, 0
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    for kind, start, end, new_start, new_end in matcher.get_opcodes():
+        if old == new:
+            old, new = _Contents(), _Contents()
+            first, new_first = start, new_start
+        old.add(before[start:end])
+        new.add(after[new_start:new_end])
+        if kind != "equal" and old == new:
+            yield slice(first, end), slice(new_first, new_end)
+
+
+@dataclass(slots=True)
+class _Contents:
+    """What some lines contain. Words are only counted, because the formatter keeps their order."""
+
+    words: int = 0
+    comments: Counter[str] = field(default_factory=Counter)
+    last: str = ""
+    """The last word or sign. Commas and semicolons are not counted: the last may be left out."""
+
+    def add(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            for kind, start, end in tokens(line):
+                text = line[start:end].rstrip()
+                if kind == "comment":
+                    self.comments[text] += 1
+                elif kind != "space":
+                    self.words += text not in (",", ";")
+                    self.last = text
 
 
 def _common(left: Sequence[str], right: Sequence[str]) -> int:

@@ -8,6 +8,12 @@ from typing import Literal
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
 
 _BREAK = re.compile(r"\r\n|\n|\r")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of `text` as editors count them, with their line breaks."""
+    return _LINE.findall(text)
 
 
 @dataclass(frozen=True, slots=True)
