@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -102,19 +102,20 @@ class Server(LanguageServer):
         return register
 
     def edits_text(self, method: str, options: object = None) -> Callable[[Answer], Answer]:
-        """Like `answers`. The request is refused if the text changes before it is answered."""
+        """Like `answers`. The request is refused if a text that it edits changes meanwhile."""
 
         def register(answer: Answer) -> Answer:
             async def answered(params: _AboutDocument) -> object:
                 path = _path(params.text_document.uri)
-                text = self.files.texts.get(path)
+                texts = dict(self.files.texts)
 
                 def answer_unchanged(params: object) -> object:
-                    self._check_unchanged(path, text)
+                    self._check_unchanged(path, texts)
                     return answer(params)
 
                 found = await self._in_turn(answer_unchanged, params)
-                self._check_unchanged(path, text)
+                for each in (path, *_edited(found)):
+                    self._check_unchanged(each, texts)
                 return found
 
             self.feature(method, options)(answered)
@@ -126,8 +127,8 @@ class Server(LanguageServer):
         async with self.answering:
             return await asyncio.to_thread(answer, params)
 
-    def _check_unchanged(self, path: Path, text: str | None) -> None:
-        if self.files.texts.get(path) is not text:
+    def _check_unchanged(self, path: Path, texts: Mapping[Path, str]) -> None:
+        if self.files.texts.get(path) is not texts.get(path):
             raise JsonRpcContentModified("the text has changed since this was asked")
 
     # Documents.
@@ -318,6 +319,11 @@ def follow_documents(server: Server) -> None:
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def watched(params: types.DidChangeWatchedFilesParams) -> None:
         server.check_soon()
+
+
+def _edited(answer: object) -> Iterable[Path]:
+    """The files that an answer edits beside the document that it is about."""
+    return map(_path, answer.changes or ()) if isinstance(answer, types.WorkspaceEdit) else ()
 
 
 def _path(uri: str) -> Path:

@@ -27,7 +27,7 @@ class Slow:
         self.began = Event()
         self.may_end = Event()
 
-    def __call__(self, params: types.HoverParams) -> None:
+    def __call__(self, params: types.HoverParams | types.RenameParams) -> None:
         self.asked.append(params.position.line)
         if params.position.line == 1:
             self.began.set()
@@ -95,6 +95,31 @@ def test_edits_of_a_text_that_has_changed_since_are_refused() -> None:
         assert slow.asked == [1, 1]
 
     connected(slow_server(slow), journey)
+
+
+def test_edits_of_another_text_that_has_changed_since_are_refused() -> None:
+    slow, other = Slow(), f"{URI}.other"
+    server = Server(no_settings)
+
+    @server.edits_text(types.TEXT_DOCUMENT_RENAME)
+    def rename(params: types.RenameParams) -> types.WorkspaceEdit:
+        slow(params)
+        return types.WorkspaceEdit({URI: [], other: []})
+
+    async def journey(connection: Connection) -> None:
+        at = {"line": 1, "character": 0}
+        connection.server.changed(URI, "one")
+        connection.server.changed(other, "one")
+        connection.send("textDocument/rename", 1, **ABOUT, position=at, newName="a")
+        await asyncio.to_thread(slow.began.wait)
+        connection.server.changed(other, "two")
+        connection.send("textDocument/rename", 2, **ABOUT, position=at, newName="a")
+        slow.may_end.set()
+
+        assert await connection.error(1) == JsonRpcContentModified.CODE
+        assert "error" not in await connection.answer(2)
+
+    connected(server, journey)
 
 
 def test_only_the_last_of_many_texts_is_parsed_and_checked(monkeypatch: Any) -> None:
