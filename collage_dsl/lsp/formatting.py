@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from itertools import accumulate
 
 from collage_dsl.diagnostics import RuleError
@@ -60,17 +59,23 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[slic
     The runs of lines of `before` that change, and those of `after` in their place. Both have the
     same words and comments, so one change without the others loses and repeats nothing.
     """
+    first = at = new_first = new_at = 0
     old, new = _Contents(), _Contents()
-    first, new_first = 0, 0
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
-    for kind, start, end, new_start, new_end in matcher.get_opcodes():
-        if old == new:
+    while at < len(before) or new_at < len(after):
+        takes_old = at < len(before) and (old.words <= new.words or new_at == len(after))
+        takes_new = new_at < len(after) and (new.words <= old.words or at == len(before))
+        if takes_old:
+            old.add(before[at])
+            at += 1
+        if takes_new:
+            new.add(after[new_at])
+            new_at += 1
+        is_last = at == len(before) and new_at == len(after)
+        if old == new or is_last:
+            if before[first:at] != after[new_first:new_at]:
+                yield slice(first, at), slice(new_first, new_at)
+            first, new_first = at, new_at
             old, new = _Contents(), _Contents()
-            first, new_first = start, new_start
-        old.add(before[start:end])
-        new.add(after[new_start:new_end])
-        if kind != "equal" and old == new:
-            yield slice(first, end), slice(new_first, new_end)
 
 
 @dataclass(slots=True)
@@ -82,15 +87,14 @@ class _Contents:
     last: str = ""
     """The last word or sign. Commas and semicolons are not counted: the last may be left out."""
 
-    def add(self, lines: Sequence[str]) -> None:
-        for line in lines:
-            for kind, start, end in tokens(line):
-                text = line[start:end].rstrip()
-                if kind == "comment":
-                    self.comments[text] += 1
-                elif kind != "space":
-                    self.words += text not in (",", ";")
-                    self.last = text
+    def add(self, line: str) -> None:
+        for kind, start, end in tokens(line):
+            text = line[start:end].rstrip()
+            if kind == "comment":
+                self.comments[text] += 1
+            elif kind != "space":
+                self.words += text not in (",", ";")
+                self.last = text
 
 
 def _common(left: Sequence[str], right: Sequence[str]) -> int:
