@@ -81,9 +81,12 @@ class Document:
 
     def word_at(self, offset: int) -> str:
         """The letters, digits and dots around `offset`."""
-        before = re.search(r"[\w.]*\Z", self.text[:offset])
-        after = re.compile(r"[\w.]*").match(self.text, offset)
-        return (before[0] if before else "") + (after[0] if after else "")
+        line_start = self.text.rfind("\n", 0, offset) + 1
+        words = _WORD.finditer(self.text, line_start)
+        found = next((word for word in words if word.end() >= offset), None)
+        return found[0] if found is not None and found.start() <= offset else ""
 
+
+_WORD = re.compile(r"[\w.]+")
 
 _MOST_LINES = 12

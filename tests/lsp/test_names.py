@@ -1,6 +1,7 @@
 """What stands where: hover, definitions, references, renaming, symbols, positions."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from collage_dsl.language.resolve import functions, spec_tests
 from collage_dsl.language.resolve.measuring import MEASURES
 from collage_dsl.language.resolve.targets import SETTINGS
 from collage_dsl.language.resolve.tuning import TUNES
+from collage_dsl.language.syntax.whole_text import MAX_CHARACTERS
 from collage_dsl.lsp.completion import completions
+from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.formatting import formatted
 from collage_dsl.lsp.hover import hover
@@ -25,7 +28,7 @@ from collage_dsl.lsp.rename import RenameError, rename
 from collage_dsl.lsp.vocabulary import meaning
 from collage_dsl.rules.rule_functions import LIMIT_NAMES, PRIMITIVE_NAMES, RULES
 from tests.cases import cases
-from tests.lsp.marked import marked, opened
+from tests.lsp.marked import PATH, marked, opened
 
 FILE = """\
 collage 1;
@@ -416,3 +419,15 @@ def test_a_position_leads_back_to_its_offset(text: str, encoding: str) -> None:
         between = text[offset - 1 : offset + 1] == "\r\n"
         if not between:
             assert positions.offset(positions.position(offset)) == offset
+
+
+def test_a_long_word_before_the_cursor_takes_no_longer() -> None:
+    text = f"collage 1;\n# {'a' * MAX_CHARACTERS} collage: ignore E0101\n"
+    document = Document(PATH, text)
+    start = time.process_time()
+
+    found = hover(document, len(text) - 2, Files())
+
+    assert found is not None
+    assert found.span.text == "E0101"
+    assert time.process_time() - start < 5
