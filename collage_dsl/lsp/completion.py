@@ -15,7 +15,7 @@ from collage_dsl.language.syntax import aliases
 from collage_dsl.language.syntax.grammar import spellings
 from collage_dsl.language.syntax.words import SETTINGS
 from collage_dsl.lsp.classes import operators_called
-from collage_dsl.lsp.context import Bracket, Context, context
+from collage_dsl.lsp.context import ITEMS, Bracket, Context, context
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.files import Files
 from collage_dsl.lsp.names import Definition, External
@@ -44,8 +44,6 @@ _ARGUMENTS = {
 }
 
 _A_RULE = Argument("rule", Sort.RULE)
-
-_ITEMS = ("import", "let", "extern", "pattern", "rule", "target", "pin", "forbid", "test")
 
 _LAYOUTS = {
     "NCHW": ("NCHW", "NHWC"),
@@ -120,7 +118,7 @@ class _Completer:
         here = self.here
         match here.first:
             case "":
-                yield from _keywords(_ITEMS)
+                yield from _keywords(ITEMS)
             case "import" if here.bracket:
                 yield from self.importable()
             case "import" if here.last == "import":

@@ -12,7 +12,8 @@ from string import ascii_letters, digits
 from collage_dsl.language.syntax.formatter_tree import tokens
 
 _IN_WORDS = f"{ascii_letters}{digits}_."
-_ITEMS = ("import", "let", "extern", "pattern", "rule", "target", "pin", "forbid", "test")
+ITEMS = ("import", "let", "extern", "pattern", "rule", "target", "pin", "forbid", "test")
+"""The words that begin a definition or statement of a file."""
 
 
 @dataclass(slots=True)
@@ -65,7 +66,7 @@ class Context:
         return self.brackets[-1] if self.brackets else None
 
     def take(self, word: str, at_line_start: bool) -> None:
-        if at_line_start and word in _ITEMS:  # even if something before is not closed
+        if at_line_start and word in ITEMS:  # even if something before is not closed
             self.words, self.brackets, self.blocks, self.names = [], [], [], []
         match word:
             case "(" | "[":
@@ -118,7 +119,7 @@ class Context:
         self.words, self.brackets = [], []
 
 
-_ITEM = re.compile(rf"^(?:{'|'.join(_ITEMS)})\b", re.MULTILINE)
+_ITEM = re.compile(rf"^(?:{'|'.join(ITEMS)})\b", re.MULTILINE)
 
 
 def context(text: str, offset: int) -> Context:

@@ -21,9 +21,6 @@ from collage_dsl.source import NEVER_SEARCHED, Source, Span
 _MOST_FILES = 2000
 """The most files of a workspace that are examined."""
 
-_MOST_IMPORTS = 20
-"""The longest chain of imports that is followed to find a name."""
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -122,7 +119,7 @@ class Files:
         return (*self.settings(document.path).path, shipped_folder("specs"))
 
     def definition(
-        self, document: Document, of: External, below: int = _MOST_IMPORTS
+        self, document: Document, of: External
     ) -> tuple[Document, Definition | None] | None:
         """The file that `of` is in, and its definition there; None if there is no such file."""
         path = self.imported(document, of.path)

@@ -112,8 +112,10 @@ class _Walk:
 
     def statement(self, name: ast.Name, end: Span) -> Span:
         """The span from the keyword before `name` to the semicolon after `end`."""
-        before = re.search(r"(extern\s+)?[a-z]+\s+\Z", self.source.text[: name.span.start][-200:])
-        start = name.span.start - (len(before[0]) if before else 0)
+        start = name.span.start
+        before_name = self.source.text[max(0, start - 200) : start]
+        before = re.search(r"(extern\s+)?[a-z]+\s+\Z", before_name)
+        start -= len(before[0]) if before else 0
         after = re.compile(r"\s*\)*\s*;").match(self.source.text, end.end)
         return Span(self.source, start, after.end() if after else end.end)
 

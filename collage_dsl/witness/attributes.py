@@ -120,7 +120,7 @@ def candidates(state: State, part: int, operator: Operator, name: str) -> list[A
     usual = _usual(state, part, operator, name)
     found: list[Attribute] = []
     if True in has:
-        found += _valued(state, part, operator, name, term, values, usual)
+        found += _valued(state, operator, name, term, values, usual)
     if False in has and None in usual[:1]:
         found.insert(0, None)
     elif False in has and name in operator.may_be_none:
@@ -172,7 +172,6 @@ def _added(facts: Facts, before: DimAt, after: DimAt) -> int:
 
 def _valued(
     state: State,
-    part: int,
     operator: Operator,
     name: str,
     term: Attr,

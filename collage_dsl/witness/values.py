@@ -20,8 +20,8 @@ def dtypes(state: State, name: str) -> list[Value]:
     return state.ordered([dtype for dtype in dict.fromkeys(every) if dtype in values])
 
 
-def ranks(state: State, name: str, least: int = 0) -> list[Value]:
-    return state.ordered(_whole(state, state.facts.of(Rank(name)), _RANKS, least, 12))
+def ranks(state: State, name: str) -> list[Value]:
+    return state.ordered(_whole(state, state.facts.of(Rank(name)), _RANKS, 0, 12))
 
 
 def dims(state: State, axis: DimAt) -> list[Value]:
