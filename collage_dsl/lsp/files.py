@@ -7,8 +7,7 @@ from pathlib import Path
 
 from collage_dsl.diagnostics import Diagnostic
 from collage_dsl.language import UnreadableError, read
-from collage_dsl.language.messages.findings import Findings
-from collage_dsl.language.resolve.imports import Exports, Library
+from collage_dsl.language.resolve.imports import located
 from collage_dsl.language.syntax import ast
 from collage_dsl.lsp.documents import Document
 from collage_dsl.lsp.names import Definition, External
@@ -16,7 +15,7 @@ from collage_dsl.lsp.positions import Encoding
 from collage_dsl.reading import real_path
 from collage_dsl.resources import folder as shipped_folder
 from collage_dsl.rules import Pattern
-from collage_dsl.source import NEVER_SEARCHED, Source, Span
+from collage_dsl.source import NEVER_SEARCHED, Source
 
 _MOST_FILES = 2000
 """The most files of a workspace that are examined."""
@@ -109,10 +108,8 @@ class Files:
 
     def imported(self, document: Document, path: str) -> Path | None:
         """The file that `document` imports as `path`."""
-        at = Span(document.source, 0, 0)
-        library = Library(self.search(document), _no_exports, texts=self.texts)
-        written = ast.Import(path, None, (), at)
-        found = library.find(written, document.folder, Findings())
+        beside = [document.folder] if document.folder else []
+        found = located(path, [*beside, *self.search(document)], self.texts)
         return None if found is None else real_path(found)
 
     def search(self, document: Document) -> Sequence[Path]:
@@ -197,7 +194,3 @@ def _spec_files(root: Path) -> Iterator[Path]:
             if name.endswith(".collage") and found < _MOST_FILES:
                 found += 1
                 yield Path(folder) / name
-
-
-def _no_exports(path: Path, name: str, library: Library) -> Exports:
-    return Exports({})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from collage_dsl.graph.types import KINDS
 from collage_dsl.graph.variants import NATIVE_VARIANTS
-from collage_dsl.language.resolve import functions, spec_tests
+from collage_dsl.language.resolve import functions, imports, spec_tests
 from collage_dsl.language.resolve.measuring import MEASURES
 from collage_dsl.language.resolve.targets import SETTINGS
 from collage_dsl.language.resolve.tuning import TUNES
@@ -431,3 +431,17 @@ def test_a_long_word_before_the_cursor_takes_no_longer() -> None:
     assert found is not None
     assert found.span.text == "E0101"
     assert time.process_time() - start < 5
+
+
+def test_for_a_completion_no_import_is_compared_with_other_names_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[str] = []
+    monkeypatch.setattr(imports, "closest", lambda written, known: compared.append(written) or "")
+    text = 'collage 1;\nimport "std/activation.collage" only (relu6);\nlet a = one_of();\n'
+    files, documents = opened(tmp_path, a=text)
+
+    _, found = completions(documents["a"], text.index("();") + 1, files)
+
+    assert "exp" in {each.label for each in found}
+    assert not compared

@@ -1,6 +1,6 @@
 """Find imported files and pattern tables, and give the names that an import makes visible."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -139,29 +139,27 @@ class Library:
         return self.imported_tables[name]
 
     def find(self, written: ast.Import, folder: Path | None, findings: Findings) -> Path | None:
-        said = PurePosixPath(written.path)
-        if not written.path or said.is_absolute() or "\0" in written.path:
-            message = "an import needs a relative path"
-            findings.error("E0801", written.span, message)
+        """The file of an import; None after reporting why there is none."""
+        if not _is_relative(written.path):
+            findings.error("E0801", written.span, "an import needs a relative path")
             return None
-        folders = [*([folder] if folder else []), *self.search]
-        for place in folders:
-            path = place / said
-            if _is_file(path) or (self.texts and real_path(path) in self.texts):
-                return path
-        hint: str | Hint = WHERE_SEARCHED
+        beside = [folder] if folder else []
+        found = located(written.path, [*beside, *self.search], self.texts)
+        if found is None:
+            message, hint = f"there is no file `{written.path}`", self.instead(written, beside)
+            findings.error("E0801", written.span, message, hint)
+        return found
+
+    def instead(self, written: ast.Import, beside: Sequence[Path]) -> str | Hint:
+        """What an import of no file may have meant."""
         if not written.path.endswith(SUFFIX):
             longer = f"{written.path}{SUFFIX}"
-            new = written.span.text.replace(written.path, longer, 1)
-            hint = Hint(f"did you mean `{longer}`?", new)
-        else:
-            beside = [folder] if folder else []
-            similar = self.similar(written, beside) or _of_library(written)
-            similar = similar or self.similar(written, folders)
-            instead = None if {'"', "\\"}.intersection(similar) else f'"{similar}"'
-            hint = Hint(f"did you mean `{similar}`?", instead) if similar else hint
-        findings.error("E0801", written.span, f"there is no file `{written.path}`", hint)
-        return None
+            quoted = written.span.text.replace(written.path, longer, 1)
+            return Hint(f"did you mean `{longer}`?", quoted)
+        similar = self.similar(written, beside) or _of_library(written)
+        similar = similar or self.similar(written, [*beside, *self.search])
+        new = None if {'"', "\\"}.intersection(similar) else f'"{similar}"'
+        return Hint(f"did you mean `{similar}`?", new) if similar else WHERE_SEARCHED
 
     def similar(self, written: ast.Import, folders: Sequence[Path]) -> str:
         """The file in one of the folders with the most similar name; empty if none is similar."""
@@ -179,6 +177,21 @@ class Library:
             for path in sorted((folder / inside).glob(f"*{SUFFIX}")):
                 if real_path(path) not in self.active:
                     yield str(inside / path.stem)
+
+
+def located(path: str, folders: Iterable[Path], texts: Mapping[Path, str]) -> Path | None:
+    """
+    The file that an import of `path` means, in the first of `folders` that has it. `texts` are
+    those of files that are being edited, and may not be on disk.
+    """
+    if not _is_relative(path):
+        return None
+    places = (folder / path for folder in folders)
+    return next((at for at in places if _is_file(at) or (texts and real_path(at) in texts)), None)
+
+
+def _is_relative(path: str) -> bool:
+    return bool(path) and not PurePosixPath(path).is_absolute() and "\0" not in path
 
 
 def _of_library(written: ast.Import) -> str:
