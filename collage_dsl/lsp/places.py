@@ -13,13 +13,14 @@ Place = tuple[Document, Span]
 def definition(document: Document, offset: int, files: Files) -> Place | None:
     """The definition of the name at `offset`, in this file or the one it is imported from."""
     use = document.names.at(offset)
-    match use.what if use else None:
-        case Definition() as found if found.of is not None and use and use.span != found.span:
-            return _outside(document, found.of, files) or (document, found.span)
-        case Definition() as found if found.of is not None:
-            return _outside(document, found.of, files)
-        case Definition() as found:
-            return document, found.span
+    if use is None:
+        return None
+    match use.what:
+        case Definition(of=None, span=span):
+            return document, span
+        case Definition(of=External() as of, span=span):
+            is_import = use.span == span
+            return _outside(document, of, files) or (None if is_import else (document, span))
         case External() as of:
             return _outside(document, of, files)
     return None
