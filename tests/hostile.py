@@ -50,6 +50,12 @@ def numbered(size: int, part: Callable[[int], str]) -> str:
     raise AssertionError
 
 
+def joined(count: int) -> str:
+    """A pattern of a tuple of that many parameters."""
+    names = ", ".join(f"x{at}" for at in range(count))
+    return f"collage 1; pattern p({names}) {{ y = concat(({names})); yield y; }}"
+
+
 def again(unit: str) -> Callable[[int], str]:
     return lambda size: "collage 1;\n" + unit * ((size - 20) // len(unit))
 
@@ -178,6 +184,7 @@ TEXTS: Mapping[str, Callable[[int], str]] = {
         + ") { y = exp(a0); yield y; }"
     ),
     "operands": nested(_PATTERN + "concat((", "x, ", "", "", "))" + _END),
+    "operands of different names": lambda size: joined(size // 16),
     "conditions": nested(
         "pattern p(x) { y = exp(x); ", "where rank(x) == 1;", "", "", "yield y; }"
     ),

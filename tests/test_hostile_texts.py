@@ -5,6 +5,7 @@ What is large is tried at a part of the largest size. `make properties` tries it
 size, where each tool has three seconds of CPU time and 500 MB; a clock is asked nowhere else.
 """
 
+import cProfile
 import json
 import os
 import re
@@ -40,7 +41,7 @@ from collage_dsl.source import Source
 from collage_dsl.yaml_texts import MOST_CHARACTERS
 from tests.cases import cases, sample
 from tests.commands import collage
-from tests.hostile import TEXTS, forms
+from tests.hostile import TEXTS, forms, joined
 from tests.test_language_fuzz import GRAPH, SPEC, cuts, mutants, soup
 
 SECONDS = 3.0
@@ -230,6 +231,15 @@ def test_a_long_path_is_no_file(tmp_path: Path) -> None:
 
     assert [diagnostic.code for diagnostic in check(read(path))] == ["E0801"]
     assert check(Source("a" * 5000, "collage 1;")) == ()
+
+
+def test_the_work_for_a_tuple_grows_with_its_length() -> None:
+    calls = []
+    for count in (500, 1000):
+        profile = cProfile.Profile()
+        profile.runcall(check, Source("joined", joined(count)))
+        calls.append(sum(each.callcount for each in profile.getstats()))
+    assert calls[1] < 3 * calls[0]
 
 
 # The three seconds, and the 500 megabytes.

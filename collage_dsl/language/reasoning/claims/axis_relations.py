@@ -194,8 +194,7 @@ def _split(called: Called, facts: Facts) -> None:
     longer than the whole, or than from one cut to the next.
     """
     data, axis = called.operands[0], asked_list(called, facts, "axis")
-    for name in called.results.values():
-        at_least_along(facts, data, name, axis)
+    at_least_along(facts, data, tuple(called.results.values()), axis)
     if axis is None:
         return
     whole = facts.of(DimAt(data, axis[0])).only()
@@ -248,8 +247,7 @@ def _joined(called: Called, facts: Facts) -> None:
     axis = (0,) if is_none(called, facts, "axis") else asked_list(called, facts, "axis")
     if called.operands[0] not in called.names.tuples:
         return
-    for name in called.tensors(0):
-        at_least_along(facts, called.result, name, axis)
+    at_least_along(facts, called.result, called.tensors(0), axis)
     if axis is None:
         return
     whole, parts = DimAt(called.result, axis[0]), [DimAt(n, axis[0]) for n in called.tensors(0)]

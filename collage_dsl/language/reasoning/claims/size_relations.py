@@ -21,16 +21,20 @@ def at_least(facts: Facts, larger: DimAt | Size | Bytes, smaller: DimAt | Size |
         facts.differ(Difference(facts.first(larger), ">=", facts.first(smaller), 0))
 
 
-def at_least_along(facts: Facts, larger: str, smaller: str, axes: Sequence[int] | None) -> None:
+def at_least_along(
+    facts: Facts, larger: str, others: Sequence[str], axes: Sequence[int] | None
+) -> None:
     """
-    Add that a value is as long as another one of the same rank, or longer, along some axes, or
-    wherever it is asked if these are not known; and that it has as many elements, or more.
+    Add that a value is as long as others of the same rank, or longer, along some axes, or along
+    those asked about if these are not known; and that it has as many elements, or more.
     """
-    for axis in facts.asked_axes((larger, smaller)) if axes is None else axes:
-        at_least(facts, DimAt(larger, axis), DimAt(smaller, axis))
-    if Size(smaller) in facts.known:
-        count_elements(facts, larger)
-    _has_more(facts, larger, smaller)
+    along = facts.asked_axes((larger, *others)) if axes is None else axes
+    for smaller in others:
+        for axis in along:
+            at_least(facts, DimAt(larger, axis), DimAt(smaller, axis))
+        if Size(smaller) in facts.known:
+            count_elements(facts, larger)
+        _has_more(facts, larger, smaller)
 
 
 def _has_more(facts: Facts, larger: str, smaller: str) -> None:
