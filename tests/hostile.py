@@ -184,7 +184,6 @@ TEXTS: Mapping[str, Callable[[int], str]] = {
         + ") { y = exp(a0); yield y; }"
     ),
     "operands": nested(_PATTERN + "concat((", "x, ", "", "", "))" + _END),
-    "operands of different names": lambda size: joined(size // 16),
     "conditions": nested(
         "pattern p(x) { y = exp(x); ", "where rank(x) == 1;", "", "", "yield y; }"
     ),
