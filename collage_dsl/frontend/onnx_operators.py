@@ -332,11 +332,6 @@ def cumulated(site: Site) -> Value | None:
     return relax.op.flip(emit(result), axis) if is_reversed else result
 
 
-def tile(site: Site) -> Value | None:
-    repeats = site.constant(1)
-    return None if repeats is None else relax.op.tile(site.expr(0), repeats.tolist())
-
-
 def cast(site: Site) -> Value | None:
     """A float to an integer, in one operator; TVM's converter has seven."""
     x, dtype = site.expr(0), np.dtype(onnx.helper.tensor_dtype_to_np_dtype(site.attrs["to"]))
@@ -402,6 +397,5 @@ CANONICAL: Mapping[str, Converter] = {
     "Sum": partial(chain, relax.op.add),
     "TopK": top,
     "ThresholdedRelu": thresholded_relu,
-    "Tile": tile,
     "Upsample": upsample,
 }

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tvm_ffi
 from onnx import numpy_helper
 from tvm import relax, tirx
 
@@ -91,6 +92,26 @@ def filled(site: Site) -> Value | None:
     array = np.zeros(1, np.float32) if value is None else numpy_helper.to_array(value)
     fill = site.scope.literal(array.reshape(()))
     return relax.op.full(relax.ShapeExpr(shape), fill, str(array.dtype))
+
+
+def tiled(site: Site) -> Value | None:
+    """
+    `Tile`. With repeats that are no numbers it is a broadcast, between reshapes where an axis that
+    is repeated has several elements.
+    """
+    if (numbers := site.constant(1)) is not None:
+        return relax.op.tile(site.expr(0), numbers.tolist())
+    dims, repeats = site.dims(), site.sizes(1)
+    if dims is None or repeats is None or len(repeats) != len(dims):
+        return None
+    x, emit = site.expr(0), site.scope.emit
+    if all(_is(dim, 1) or _is(count, 1) for dim, count in zip(dims, repeats, strict=True)):
+        wanted = [dim if _is(count, 1) else count for dim, count in zip(dims, repeats, strict=True)]
+        return relax.op.broadcast_to(x, relax.ShapeExpr(wanted))
+    pairs = list(zip(repeats, dims, strict=True))
+    apart = emit(relax.op.reshape(x, relax.ShapeExpr([s for _, dim in pairs for s in (1, dim)])))
+    made = emit(relax.op.broadcast_to(apart, relax.ShapeExpr([s for pair in pairs for s in pair])))
+    return relax.op.reshape(made, relax.ShapeExpr([count * dim for count, dim in pairs]))
 
 
 def counted(site: Site) -> Value | None:
@@ -176,6 +197,9 @@ def sliced(site: Site) -> Value | None:
         return None
     result, arithmetic = site.expr(0), site.scope.arithmetic
     for axis, start, end, step in bounds:
+        if _is_flipped(start, end, step):
+            result = site.scope.emit(relax.op.flip(result, axis))
+            continue
         if not isinstance(step, int) or step < 1:
             raise UnknownSizeError("a slice backwards between sizes that are no numbers")
         dim = dims[axis]
@@ -184,7 +208,30 @@ def sliced(site: Site) -> Value | None:
             continue
         places = relax.op.arange(_expr(first), _expr(last), _expr(step), "int64")
         result = site.scope.emit(relax.op.take(result, site.scope.emit(places), axis))
+        result = _with_simple_size(site, result, axis)
     return result
+
+
+def _is_flipped(start: Size, end: Size, step: Size) -> bool:
+    """Whether a slice takes all elements of an axis from the last to the first."""
+    is_from_last = _is(start, -1) or (isinstance(start, int) and start >= _END)
+    return _is(step, -1) and is_from_last and isinstance(end, int) and end <= -_END
+
+
+def _with_simple_size(site: Site, result: Value, axis: int) -> Value:
+    """
+    TVM gives a slice of `n - 1` elements the size `max(n - 1, 0)`, which it takes for another one
+    wherever sizes have to be equal.
+    """
+    dims = list(result.ty.shape.values)
+    arithmetic, size = site.scope.arithmetic, dims[axis]
+    simple = arithmetic.simple(size)
+    if tvm_ffi.structural_equal(_expr(simple), size):
+        if not arithmetic.is_at_least(size, 1):
+            arithmetic.is_doubtful = True
+        return result
+    dims[axis] = _expr(simple)
+    return site.scope.emit(relax.op.reshape(result, relax.ShapeExpr(dims)))
 
 
 _Bounds = list[tuple[int, Size, Size, Size]]
@@ -258,4 +305,5 @@ SIZED: Mapping[str, Converter] = {
     "Range": counted,
     "Reshape": reshape,
     "Slice": sliced,
+    "Tile": tiled,
 }

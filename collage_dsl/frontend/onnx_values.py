@@ -276,7 +276,14 @@ class Values:
     def may_be_empty(self, name: str) -> bool:
         """Whether a value is a tensor of which a slice may take nothing."""
         shape = getattr(getattr(self.value(name), "ty", None), "shape", None)
-        return isinstance(shape, relax.ShapeExpr) and any(map(_is_cut_at_zero, shape.values))
+        return isinstance(shape, relax.ShapeExpr) and any(map(self.may_be_zero, shape.values))
+
+    def may_be_zero(self, dim: Any) -> bool:
+        """Whether a size may be 0, as `n - 1` may. Quotients do not count: a reshape has such."""
+        divisions: list[Any] = []
+        tvm_ffi.structural_walk(dim, (tirx.FloorDiv, divisions.append))
+        at = self.arithmetic
+        return not divisions and at.is_at_least(dim, 0) and not at.is_at_least(dim, 1)
 
     def follows(self, type_: Any) -> bool:
         """Whether values of this type are tensors, and the dimensions those of inputs."""
@@ -342,13 +349,6 @@ def _is_operator(call: Any) -> bool:
 def _is_expression(value: Any) -> bool:
     """Whether a value is computed from dimensions: no number, and no tensor."""
     return tvm.ir.is_prim_expr(value) and not isinstance(value, tirx.IntImm | tirx.FloatImm)
-
-
-def _is_cut_at_zero(dim: Any) -> bool:
-    """Whether a dimension is computed from `max(…, 0)`, which is what a slice takes."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(dim, (tirx.Max, found.append))
-    return any(isinstance(each.b, tirx.IntImm) and each.b.value == 0 for each in found)
 
 
 def is_call(expr: Any) -> bool:
