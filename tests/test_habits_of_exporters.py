@@ -58,6 +58,21 @@ def test_negative_padding_takes_elements_away(mode: str, target: str) -> None:
         assert found[name].tolist() == right.tolist()
 
 
+def test_padding_with_a_quantized_number_is_native() -> None:
+    """The tools of onnxruntime quantize the value of a `Pad` like that of any operator."""
+    model = parse_model(
+        """<ir_version: 9, opset_import: ["": 18]> g (float[2,3] x) => (float[2,4] y)
+        <float s = {0.5}, uint8 z = {3}, uint8 q = {8}, int64[4] by = {0, 1, 0, 0}> {
+          value = DequantizeLinear (q, s, z)
+          y = Pad (x, by, value)
+        }"""
+    )
+    compiled = collage.compile(model, ["native"], cost=[lambda kernel: 1e-6], race_seconds=0.01)
+    x = np.ones((2, 3), np.float32)
+
+    assert compiled.run({"x": x})["y"].tolist() == [[2.5, 1, 1, 1]] * 2
+
+
 @pytest.mark.parametrize(("trains", "ops"), [(0, ["nn.relu"]), (1, ["onnx.Dropout", "nn.relu"])])
 def test_a_dropout_that_is_not_trained_is_left_out(trains: int, ops: list[str]) -> None:
     model = parse_model(

@@ -79,6 +79,15 @@ CASES = {
         ["onnx.Add"],
         ("b", "max(n, k)"),
     ),
+    "stretched_by_what_may_be_empty": (
+        (
+            "(float[b, n] x, float[b, t] m, float[b, past] p) => (float[c, d] y) "
+            "<int64[1] end = {1000000000}, int64[1] one = {1}> "
+            "{ s = Shape<start = 1>(p) r = Slice(m, s, end, one) a = Add(x, r) y = Exp(a) }"
+        ),
+        ["onnx.Add"],
+        ("b", "max(n, t - past) * min(t - past, 1)"),
+    ),
     "never_stretched": (
         (
             f"{IMAGE} {{ s = SpaceToDepth<blocksize = 2>(x) a = DepthToSpace<blocksize = 2>(s) "
@@ -125,7 +134,8 @@ def test_results_of_all_sizes_are_those_of_onnxruntime(name: str) -> None:
     compiled = collage.compile(given, ["native", "onnxruntime"], cost=price, race_seconds=0.01)
     for seed, (h, w, k) in enumerate(((16, 10, 10), (18, 12, 1), (4, 6, 6))):
         random = np.random.default_rng(seed)
-        sizes = {"b": 1 + seed, "h": h, "w": w, "t": 20 + h, "n": w if k > 1 else 5, "k": k}
+        n, t = w if k > 1 else 5, 20 + h
+        sizes = {"b": 1 + seed, "h": h, "w": w, "t": t, "n": n, "k": k, "past": t - n}
         inputs = {}
         for value in given.graph.input:
             tensor = value.type.tensor_type

@@ -74,7 +74,7 @@ from collage_dsl.frontend.onnx_types import (
     type_text,
 )
 from collage_dsl.frontend.onnx_upgrade import OLDEST_OPSET, opset_of
-from collage_dsl.frontend.onnx_values import Values, is_call, without_elements
+from collage_dsl.frontend.onnx_values import DEQUANTIZE, Values, is_call, without_elements
 from collage_dsl.frontend.onnx_windows import OPTIONAL_SCALES, without_empty
 from collage_dsl.graph import Graph, OpaqueType, TensorType
 from collage_dsl.graph.arrays import Array
@@ -146,7 +146,6 @@ def _includes(needed: Mapping[str, int], least: Mapping[str, int]) -> bool:
 
 
 _PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
-_DEQUANTIZE = tvm.ir.Op.get("relax.dequantize")
 
 
 class _Importer(Values):
@@ -233,7 +232,7 @@ class _Importer(Values):
     def dequantized(self, value: Any) -> Any | None:
         """A new call that makes a value from quantized numbers; None for other values."""
         call = self.builder.lookup_binding(value) if isinstance(value, tvm.ir.Var) else None
-        if not isinstance(call, tvm.ir.Call) or call.op != _DEQUANTIZE:
+        if not isinstance(call, tvm.ir.Call) or call.op != DEQUANTIZE:
             return None
         return relax.Call(call.op, call.args, call.attrs, call.ty_args)
 

@@ -4,6 +4,7 @@ The shapes of what kept ONNX nodes give, where dimensions are free and ONNX infe
 They are formulas of the dimensions of operands, so the nodes behind are operators as usual.
 """
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
@@ -119,13 +120,16 @@ def _broadcast(site: Site) -> list[Shape] | None:
 
 
 def _common(arithmetic: Arithmetic, sizes: Sequence[Size]) -> Size | None:
-    """The size of an axis along which tensors of these sizes are stretched to the same one."""
+    """
+    The size of an axis along which tensors of these sizes are stretched to the same one. It is the
+    largest, or 0 if one is 0, as `total - past` may be.
+    """
     for size in sizes:
         if arithmetic.is_never(size, 1):
             return size
-    if not all(arithmetic.is_at_least(size, 1) for size in sizes):
-        return None
-    return reduce(arithmetic.larger, sizes)
+    largest = reduce(arithmetic.larger, sizes)
+    doubtful = [size for size in sizes if not arithmetic.is_at_least(size, 1)]
+    return reduce(operator.mul, (arithmetic.smaller(size, 1) for size in doubtful), largest)
 
 
 def _transformed(site: Site) -> list[Shape] | None:

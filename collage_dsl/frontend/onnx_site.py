@@ -24,6 +24,9 @@ class Scope(Protocol):
     def constant(self, name: str) -> Array | None:
         """The value `name` if it is constant, else None."""
 
+    def number(self, name: str) -> Array | None:
+        """The value `name` if it is constant, or dequantized from constants."""
+
     def sizes(self, name: str) -> Sizes | None:
         """The value `name` if its elements follow from dimensions of inputs, and are no numbers."""
 

@@ -10,7 +10,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from collage_dsl.frontend.arrays import constant
+from collage_dsl.frontend.arrays import array_of, constant
 from collage_dsl.frontend.dims import Symbols, has_text
 from collage_dsl.frontend.errors import CannotConvertError, FrontendError, UnsupportedRelax
 from collage_dsl.frontend.onnx_affine import Affine, Factor, Linear, Pending
@@ -84,6 +84,20 @@ class Values:
     def constant(self, name: str) -> Array | None:
         value = self.value(name)
         return value if isinstance(value, np.ndarray) else None
+
+    def number(self, name: str) -> Array | None:
+        """The value `name` if it is constant, or dequantized from constants."""
+        value = self.value(name)
+        bound = self.builder.lookup_binding(value) if isinstance(value, tvm.ir.Var) else None
+        if not isinstance(bound, tvm.ir.Call) or bound.op != DEQUANTIZE:
+            return self.constant(name)
+        arrays = [each.value for each in bound.args if isinstance(each, tvm.ir.GenericConst)]
+        if len(arrays) < len(bound.args):
+            return None
+        x, scale, zero = map(array_of, arrays)
+        if x.size != 1 or x.dtype.kind not in "iu":
+            return None
+        return (x.astype(np.int64) - zero.astype(np.int64)).astype(scale.dtype) * scale
 
     def sizes(self, name: str) -> Sizes | None:
         """The value `name` if its elements follow from dimensions of inputs, and are no numbers."""
@@ -333,6 +347,7 @@ class Values:
         return True
 
 
+DEQUANTIZE = tvm.ir.Op.get("relax.dequantize")
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
 _MADE_UP = "unk__"

@@ -171,7 +171,8 @@ def pad(site: Site) -> Value | None:
     pads: Any = site.attrs.get("pads")
     value, axes = site.attrs.get("value", 0.0), None
     if site.scope.opset >= 11:
-        pads, value, axes = (site.constant(place) for place in (1, 2, 3))
+        pads, axes = site.constant(1), site.constant(3)
+        value = site.scope.number(site.name(2)) if site.has(2) else None
         if pads is None or (site.has(2) and value is None) or (site.has(3) and axes is None):
             raise CannotConvertError("padding that is computed")
     around = [0] * 2 * rank

@@ -1,6 +1,6 @@
 """Inputs to verify a model with: several ranges of numbers, and valid integers."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -9,7 +9,7 @@ import numpy as np
 from collage_dsl.graph import Form, Graph, Node, TensorType, members, tensors
 from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.requirements import requirements_of
-from collage_dsl.graph.sizes import names_in, with_sizes
+from collage_dsl.graph.sizes import names_in, size_of, with_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,7 @@ def sizes_of(graph: Graph, draw: int = 0) -> dict[str, int]:
     """
     The sizes of the symbolic dimensions of the inputs of `graph` in a draw; first the usual. They
     fulfil the requirements of its operators, if larger ones do that are equal, or multiples of 2.
+    One is twice as large as the others where a size such as `total - past` would be 0.
     """
     named = [
         dim
@@ -125,11 +126,25 @@ def sizes_of(graph: Graph, draw: int = 0) -> dict[str, int]:
     names = dict.fromkeys(name for dim in named for name in names_in(dim))
     usual = _SIZES[draw % len(_SIZES)]
     needs = requirements_of(graph) if names else ()
-    for size in (usual, *(usual + more for more in range(1, 8)), *_LARGER):
-        sizes = dict.fromkeys(names, size)
-        if all(each.holds(sizes) for each in needs):
-            return sizes
-    return dict.fromkeys(names, usual)
+    differences = [dim for dim in _dims(graph) if "-" in dim and len(names_in(dim)) > 1]
+
+    def first(larger: Iterable[str], dims: Sequence[str]) -> dict[str, int] | None:
+        """The first sizes that are tried at which operators fit and none of `dims` is 0."""
+        for doubled in ("", *larger):
+            for size in (usual, *(usual + more for more in range(1, 8)), *_LARGER):
+                sizes = {name: 2 * size if name == doubled else size for name in names}
+                is_empty = any(size_of(dim, sizes) == 0 for dim in dims)
+                if not is_empty and all(each.holds(sizes) for each in needs):
+                    return sizes
+        return None
+
+    return first(names, differences) or first((), ()) or dict.fromkeys(names, usual)
+
+
+def _dims(graph: Graph) -> dict[str, None]:
+    """The dimensions of the values of `graph` that are no numbers, each once."""
+    types = [type_ for node in graph.nodes for type_ in tensors(node.type)]
+    return dict.fromkeys(dim for each in types for dim in each.shape or () if isinstance(dim, str))
 
 
 def _dtypes(node: Node) -> list[str]:
