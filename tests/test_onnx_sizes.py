@@ -428,3 +428,17 @@ def test_joined_dimensions_in_a_branch_are_checked_by_onnxruntime() -> None:
     graph = from_onnx(parse_model(text))
 
     assert "onnx.Concat" in operators(graph)
+
+
+def test_a_mask_as_long_as_a_text_and_its_past_needs_no_inputs() -> None:
+    """Its elements are taken at places that the sizes of the others give."""
+    made = parse_model(
+        """<ir_version: 10, opset_import: ["" : 18]>
+        g (float[1, text, 4] x, float[1, past, 4] p, float[total] mask) => (float[1, k, 4] y)
+        <int64 zero = {0}, int64 one = {1}, int64[1] axis = {1}> {
+          c = Concat<axis = 1>(p, x) s = Shape<start = 1, end = 2>(c) l = Squeeze(s)
+          r = Range(zero, l, one) m = Gather(mask, r) u = Unsqueeze(m, axis) y = Add(c, u)
+        }"""
+    )
+
+    collage.compile(made, ["native"], cost=lambda _: 1e-6, race_seconds=0.01)

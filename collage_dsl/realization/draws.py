@@ -75,10 +75,13 @@ def other_draws(graph: Graph) -> Iterator[Draw]:
     """
     usual, needs = sizes_of(graph), requirements_of(graph)
     larger = [dict.fromkeys(usual, size) for size in _LARGER] if usual else []
-    for sizes in (*larger, *({**usual, name: 1} for name in usual)):
+    doubled = ({**usual, name: 2 * size} for name, size in usual.items())
+    for sizes in (*doubled, *larger, *({**usual, name: 1} for name in usual)):
         sized = with_sizes(graph, sizes)
         parameters = [sized.nodes[index] for index in members(graph.parameters)]
         if any(_elements(node) > _MOST_ELEMENTS for node in parameters):
+            continue
+        if any(_elements(node) > _MOST_INSIDE for node in sized.nodes):
             continue
         if all(each.holds(sizes) for each in needs):
             generator = np.random.default_rng(0)
@@ -108,6 +111,9 @@ _LARGER = (12, 16, 24, 32, 48, 64, 96, 128, 192, 224, 256, 384, 512, 768, 1024)
 
 _MOST_ELEMENTS = 1 << 22
 """The most elements of an input of other sizes than the usual."""
+
+_MOST_INSIDE = 1 << 26
+"""The most elements of any value at other sizes: one attention over 1024 texts takes gigabytes."""
 
 
 def sizes_of(graph: Graph, draw: int = 0) -> dict[str, int]:
