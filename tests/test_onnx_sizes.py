@@ -166,9 +166,9 @@ def test_what_is_not_known_stays_an_onnx_node() -> None:
         g (float[n, s] x) => (float[a, b] y, float[c, d] z)
         {
             one = Constant<value_ints=[1]>() m1 = Constant<value_ints=[-1]>()
-            two = Constant<value_ints=[2]>()
+            two = Constant<value_ints=[2]>() m2 = Constant<value_ints=[-2]>()
             small = Constant<value_ints=[-9223372036854775807]>()
-            y = Slice(x, m1, small, one, m1)
+            y = Slice(x, m1, small, one, m2)
             sh = Shape(x) l = Gather(sh, one) k = Min(l, two) z, i = TopK<axis=1>(x, k)
         }
         """

@@ -47,6 +47,7 @@ REFUSED: Mapping[str, str] = {
     "avg_pool2d_ceil_padded": "dimension 2 of operand 0 is not known",
     "max_pool2d_ceil": "dimension 2 of operand 0 is not known",
     "max_pool2d_ceil_padded": "dimension 2 of operand 0 is not known",
+    "repeat_empty": "its shape has a dimension of 0 and one with a name",
     "resize_nearest_round": "dimension 2 of operand 0 is not known",
     "squeeze_all": "without axes on a symbolic shape",
     "take_clip": "dimension 0 of operand 0 is not known",

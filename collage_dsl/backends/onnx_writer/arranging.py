@@ -31,10 +31,13 @@ def _to_result_shape(call: Call) -> str:
 def _in_result_shape(call: Call, value: str, dims: Sequence[Dim]) -> str:
     """`value` of the shape `dims` in that of the result."""
     shape = call.result_dims
-    # Else ONNX takes a 0 for the dimension of the value at the same place.
-    is_empty = 0 in shape and all(isinstance(dim, int) for dim in shape)
     sizes = call.int64(*_target(shape, dims))
-    return call.emit("Reshape", value, sizes, allowzero=1 if is_empty else None)
+    if 0 not in shape:
+        return call.emit("Reshape", value, sizes)
+    # By default, ONNX takes a 0 for the dimension of the value at the same place.
+    is_known = all(isinstance(dim, int) for dim in shape)
+    call.require(is_known, "its shape has a dimension of 0 and one with a name")
+    return call.emit("Reshape", value, sizes, allowzero=1)
 
 
 def _permute_dims(call: Call) -> str:
