@@ -253,6 +253,7 @@ def test_a_value_that_nothing_computes_is_named() -> None:
     [
         ("Erfc", "what wrote the model has not converted it"),
         ("ImageDecoder", "it came with set 20"),
+        ("TensorScatter", "it came with set 24"),
     ],
 )
 def test_an_operator_that_onnx_lacks_in_the_set_of_the_model_is_named(op: str, said: str) -> None:
@@ -261,6 +262,16 @@ def test_an_operator_that_onnx_lacks_in_the_set_of_the_model_is_named(op: str, s
 
     assert refusal(given) == (
         f"cannot import `{op}_y`: ONNX has no operator {op} in operator set 17: {said}"
+    )
+
+
+@pytest.mark.parametrize("op", ["GroupNormalization", "CenterCropPad"])
+def test_a_node_of_a_later_set_is_read_by_what_its_operator_is_there(op: str) -> None:
+    """Both have attributes or operands that they need, which these nodes lack."""
+    given = model([node(op, "x", "y")], {"x": (2, 4, 3)}, ["y"], opset=11)
+
+    assert refusal(given) == (
+        f"cannot import `{op}_y`: ONNX has no operator {op} in operator set 11: it came with set 18"
     )
 
 

@@ -250,9 +250,30 @@ def test_a_dimension_may_have_any_name(name: str) -> None:
     assert len(from_onnx(given)) == 2
 
 
-def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+def rename(model: onnx.ModelProto, part: str) -> None:
+    """Give one part of the model the name `qqqq`."""
+    inner = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["i"], name="qqqq" if part == "inner" else "")],
+        "inner",
+        [],
+        [helper.make_tensor_value_info("i", TensorProto.FLOAT, None)],
+    )
+    node = model.graph.node[0]
+    if part == "inner":
+        node.CopyFrom(helper.make_node("If", ["w"], ["y"], then_branch=inner, else_branch=inner))
+    elif part == "function":
+        imported = [helper.make_opsetid("", 17)]
+        model.functions.append(helper.make_function("here", "qqqq", ["a"], ["b"], [node], imported))
+    else:
+        setattr(node, part, "qqqq")
+
+
+@pytest.mark.parametrize("part", ["name", "op_type", "domain", "inner", "function"])
+@pytest.mark.parametrize("opset", [17, 5])
+def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path, part: str, opset: int) -> None:
     path = tmp_path / "model.onnx"
-    given = changed(lambda m: setattr(m.graph.node[0], "name", "qqqq"))
+    given = changed(lambda m: rename(m, part))
+    given.opset_import[0].version = opset
     path.write_bytes(given.SerializeToString().replace(b"qqqq", b"\xff" * 4))
 
     assert refusal(path) == f"{path}: a name in the model is not UTF-8"

@@ -443,6 +443,22 @@ def test_what_is_quantized_to_numbers_of_four_bits_comes_out() -> None:
     assert (found == np.array([2, -2, 7], ml_dtypes.int4)).all()
 
 
+def test_an_input_of_four_bits_may_follow_a_constant_of_four_bits() -> None:
+    made = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["": 21]> g (int4 zero) => (float[3] y) {
+          y = DequantizeLinear (q, s, zero)
+        }"""
+    )
+    q = helper.make_tensor("q", TensorProto.INT4, [3], [1, -2, 7])
+    scale = numpy_helper.from_array(np.float32(0.5), "s")
+    made.graph.initializer.extend([q, scale])
+    inputs = {"zero": np.array(2, ml_dtypes.int4)}
+
+    found = compiled(made, inputs=inputs).run(inputs)["y"]
+
+    np.testing.assert_array_equal(found, np.float32([-0.5, -2, 2.5]))
+
+
 # ---- Old operator sets ----
 
 

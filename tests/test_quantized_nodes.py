@@ -176,6 +176,13 @@ def test_what_has_no_such_form_stays(call: str) -> None:
     assert op.startswith(M)
 
 
+def test_before_quantize_linear_nodes_stay() -> None:
+    call = f"{M}QLinearWhere (is_x, x, s, z, y, t, v, o, z)"
+    graph = collage.from_onnx(model(call, 7))
+
+    assert graph.operators(graph.calls) == ("com.microsoft.QLinearWhere",)
+
+
 def test_scales_that_do_not_fit_stay() -> None:
     """The optimizer of onnxruntime makes such products of factors with scales along axis 1."""
     graph = collage.from_onnx(model("QLinearMatMul (m, s, z, several, its, itz, o, v)", 17))

@@ -10,7 +10,7 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.graph.arrays import Array
-from collage_dsl.onnx_nodes import nodes_within
+from collage_dsl.onnx_nodes import graphs_of, nodes_within
 
 MOST_NODES = 1_000_000
 """The most nodes of a model, after its functions are inlined."""
@@ -74,10 +74,44 @@ def called(node: onnx.NodeProto) -> _Key:
     return node.domain, node.op_type, node.overload
 
 
+def check_texts(model: onnx.ModelProto) -> None:
+    """Refuse names that are not UTF-8, which protobuf gives as bytes."""
+    if not all(isinstance(text, str) for text in _texts(model)):
+        raise FrontendError("a name in the model is not UTF-8")
+
+
+def _texts(model: onnx.ModelProto) -> Iterator[object]:
+    """The names of values and functions, and of operators with their domains and attributes."""
+    yield from (each.domain for each in model.opset_import)
+    yield from _texts_in(model.graph)
+    for function in model.functions:
+        yield from (function.domain, function.name, function.overload)
+        yield from (*function.input, *function.output, *function.attribute)
+        yield from (each.name for each in function.attribute_proto)
+        yield from (each.domain for each in function.opset_import)
+        yield from _texts_of(function.node)
+
+
+def _texts_in(graph: onnx.GraphProto) -> Iterator[object]:
+    for value in (*graph.input, *graph.output):
+        yield value.name
+        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+    yield from (tensor.name for tensor in graph.initializer)
+    yield from (tensor.values.name for tensor in graph.sparse_initializer)
+    yield from _texts_of(graph.node)
+
+
+def _texts_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[object]:
+    for node in nodes:
+        yield from (node.name, node.op_type, node.domain, node.overload)
+        yield from (*node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+        for graph in graphs_of(node):
+            yield from _texts_in(graph)
+
+
 def check_names(graph: onnx.GraphProto) -> None:
     """Each value has one name, and one place where it comes from."""
-    if not all(isinstance(text, str) for text in _texts(graph)):
-        raise FrontendError("a name in the model is not UTF-8")
     constants = [tensor.name for tensor in graph.initializer]
     constants += [tensor.values.name for tensor in graph.sparse_initializer]
     given = [value.name for value in graph.input]
@@ -90,18 +124,6 @@ def check_names(graph: onnx.GraphProto) -> None:
     made = [name for node in graph.node for name in node.output if name]
     if (twice := _repeated([*made, *{*given, *constants}])) is not None:
         raise FrontendError(f"the value `{twice}` of the model is computed or given twice")
-
-
-def _texts(graph: onnx.GraphProto) -> Iterator[object]:
-    """Names and operators. Protobuf gives bytes for one that is not UTF-8."""
-    for value in (*graph.input, *graph.output):
-        yield value.name
-        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
-    yield from (tensor.name for tensor in graph.initializer)
-    yield from (tensor.values.name for tensor in graph.sparse_initializer)
-    for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
 
 
 def _repeated(names: Iterable[str]) -> str | None:
@@ -188,8 +210,15 @@ def size_fault(dims: Iterable[object], dtype: np.dtype) -> str:
 def problem_of(node: onnx.NodeProto, opset: int) -> str:
     """What is wrong with the node by the definition of its operator; empty if nothing is."""
     schema = schema_of(node.op_type, opset, node.domain)
-    if schema is None:
-        return ""
+    if schema is not None:
+        return _problem_by(schema, node)
+    # Some converters take operators of later sets in older ones, if they are as defined there.
+    newest = schema_of(node.op_type, onnx.defs.onnx_opset_version(), node.domain)
+    is_wrong = newest is not None and _problem_by(newest, node)
+    return unknown_operator(node, opset) if is_wrong else ""
+
+
+def _problem_by(schema: onnx.defs.OpSchema, node: onnx.NodeProto) -> str:
     if not schema.min_input <= len(node.input) <= schema.max_input:
         return f"{node.op_type} does not take {len(node.input)} inputs"
     if not any(node.output) or len(node.output) > schema.max_output:
@@ -274,5 +303,11 @@ def unknown_operator(node: onnx.NodeProto, opset: int) -> str:
     said = f"ONNX has no operator {node.op_type} in operator set {opset}"
     newest = schema_of(node.op_type, onnx.defs.onnx_opset_version(), domain)
     if newest is not None and newest.since_version > opset:
-        return f"{said}: it came with set {newest.since_version}"
+        return f"{said}: it came with set {_first_set(node.op_type)}"
     return f"{said}: what wrote the model has not converted it"
+
+
+def _first_set(op: str) -> int:
+    """The operator set that a standard operator came with."""
+    sets = range(1, onnx.defs.onnx_opset_version() + 1)
+    return next(opset for opset in sets if schema_of(op, opset, "") is not None)

@@ -19,6 +19,8 @@ from collage_dsl.frontend.onnx_values import Values
 Nodes = list[onnx.NodeProto]
 _OLDEST = 11
 """The first operator set in which `Clip` and others take operands in place of attributes."""
+_OLDEST_QUANTIZED = 10
+"""The first operator set with `QuantizeLinear`, which quantized nodes end with."""
 
 
 def unfused(
@@ -26,8 +28,9 @@ def unfused(
 ) -> list[onnx.NodeProto] | None:
     """The nodes that together compute what `node` does; None if it is not replaced."""
     key = "" if node.domain == "ai.onnx" else node.domain, node.op_type
-    write = QUANTIZED.get(key) or (_OTHERS.get(key) if values.opset >= _OLDEST else None)
-    if write is None:
+    write = QUANTIZED.get(key) or _OTHERS.get(key)
+    oldest = _OLDEST_QUANTIZED if key in QUANTIZED else _OLDEST
+    if write is None or values.opset < oldest:
         return None
     names = list(filter(None, node.input))
     if not all(map(values.is_tensor, names)):

@@ -9,7 +9,12 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from collage_dsl.frontend.errors import FrontendError, ShapesError, UnreadableModelError, no_model
-from collage_dsl.frontend.onnx_check import check_names, np_dtype, size_fault
+from collage_dsl.frontend.onnx_check import (
+    check_names,
+    check_texts,
+    np_dtype,
+    size_fault,
+)
 from collage_dsl.frontend.onnx_data import Data, read, read_nested
 from collage_dsl.frontend.onnx_inlined import inlined
 from collage_dsl.frontend.onnx_newest import has_new_operators, is_too_new, lowered
@@ -36,6 +41,7 @@ def load_apart(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, Da
     if path is None or found is None:
         return load(model), None
     apart, data = found
+    check_texts(apart)
     is_changed = apart.functions or opset_of(apart) < OLDEST_OPSET or has_new_operators(apart)
     if is_changed or not apart.graph.output:
         return load(model), None
@@ -46,6 +52,7 @@ def load_apart(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, Da
 def load(model: str | Path | onnx.ModelProto) -> onnx.ModelProto:
     """The model, given itself or by its path, with external data read and functions inlined."""
     loaded = model if isinstance(model, onnx.ModelProto) else _read(Path(model))
+    check_texts(loaded)
     return _checked(loaded, model)
 
 

@@ -9,7 +9,7 @@ from onnx import TensorProto, TypeProto
 
 from collage_dsl.backends.onnx_writer.call import Unsupported
 from collage_dsl.graph import Form, Graph, TupleType, Type, members
-from collage_dsl.graph.onnx_node import OnnxNode
+from collage_dsl.graph.onnx_node import OnnxNode, passed
 from collage_dsl.onnx_nodes import graphs_of, nodes_within
 
 OPSET = 20
@@ -193,7 +193,7 @@ def object_type(graph: Graph, kept: Mapping[int, KeptNode], index: int) -> TypeP
         return _type(kept[node.inputs[0]].model.graph.output[node.value])
     for user in members(graph.users_of[index]):
         if user in kept:
-            place = graph.nodes[user].inputs.index(index)
+            place = passed(graph.nodes[user]).index(index)
             return _type(kept[user].model.graph.input[place])
     return None
 
