@@ -239,6 +239,41 @@ def test_a_chain_of_scales_and_shifts_goes_into_the_convolution_before_it() -> N
     assert operators(graph) == ("nn.conv2d", "add", "nn.relu")
 
 
+HEAD = '<ir_version: 9, opset_import: ["" : 15]> g (float16[1,2] x) => (float16[1,2] y) '
+
+
+def of_short(nodes: str, x: list[float], **constants: list[float]) -> tuple[Graph, Array]:
+    """The graph of a model of one float16 vector of channels, checked to compute the same."""
+    kept = {name: np.array(values, np.float16) for name, values in constants.items()}
+    made = onnx.parser.parse_model(HEAD + nodes)
+    made.graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in kept.items())
+    inputs, graph = {"x": np.array([x], np.float16)}, from_onnx(made)
+    (right,), (found,) = run_onnx(made, inputs), run_graph(graph, inputs)
+    np.testing.assert_allclose(found, right, rtol=5e-3)
+    return graph, found
+
+
+@pytest.mark.parametrize(("scale", "x"), [(300.0, 0.01), (0.001, 1000.0)])
+def test_scales_are_not_joined_to_one_that_the_dtype_lacks(scale: float, x: float) -> None:
+    graph, _ = of_short("{ t = Mul(x, a) y = Mul(t, a) }", [x, 2 * x], a=[scale])
+
+    assert operators(graph) == ("multiply", "multiply")
+
+
+def test_a_batch_norm_whose_shift_the_dtype_lacks_takes_off_the_mean_first() -> None:
+    graph, found = of_short(
+        "{ y = BatchNormalization(x, scale, shift, mean, variance) }",
+        [1000.0, 1001.0],
+        scale=[1.0, 1.0],
+        shift=[0.0, 0.5],
+        mean=[1000.0, 999.0],
+        variance=[1e-4, 1e-4],
+    )
+
+    assert operators(graph) == ("add", "multiply", "add")
+    assert np.isfinite(found).all()
+
+
 def test_a_scale_along_another_axis_stays_as_it_is() -> None:
     graph = imported(
         model(
@@ -361,6 +396,24 @@ def test_a_gemm_of_two_inputs_is_imported() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["y.weight", "y.bias"])
+def test_a_weight_that_is_computed_is_no_constant_of_the_same_name(name: str) -> None:
+    """As a layer `y` of PyTorch has `y.weight`, which another node may take too."""
+    nodes = [
+        node("Gemm", "x w b", "t"),
+        node("Mul", "t two", "y"),
+        node("Max", f"y {name}", "z"),
+    ]
+    constants = {
+        "w": weights(4, 5),
+        "b": weights(5),
+        "two": np.array([2], np.float32),
+        name: {"y.weight": weights(4, 5), "y.bias": weights(5)}[name],
+    }
+
+    imported(model(nodes, {"x": (4, 4)}, ["y", "z"], constants))
+
+
 def test_a_scale_goes_into_the_matrix_before_it() -> None:
     graph = imported(
         model(
@@ -410,6 +463,15 @@ def test_a_clip_by_constants_is_one_operator(
     graph = imported(model([clip], {"x": (4, 50)}, ["y"], constants, opset))
 
     assert operators(graph) == (op,)
+
+
+@pytest.mark.parametrize(("low", "high"), [(np.nan, 0.5), (-0.5, np.nan), (np.nan, np.nan)])
+def test_a_bound_of_a_clip_that_is_not_a_number_is_none(low: float, high: float) -> None:
+    bounds = {"low": np.array(low, np.float32), "high": np.array(high, np.float32)}
+
+    graph = imported(model([node("Clip", "x low high", "y")], {"x": (4,)}, ["y"], bounds))
+
+    assert len(operators(graph)) <= 1
 
 
 def test_the_bounds_of_a_clip_are_literals() -> None:
@@ -836,6 +898,12 @@ def test_half_precision_is_kept() -> None:
     assert {graph.nodes[i].tensor.dtype for i in members(graph.calls | graph.constants)} == {
         "float16"
     }
+
+
+def test_a_conversion_to_float32_has_the_name_of_no_other_value() -> None:
+    text = '{ "x.float32" = Mul(x, x) t = ReduceL2(x) y = Add(t, "x.float32") }'
+
+    of_short(text, [1.0, 2.0])
 
 
 # Gather

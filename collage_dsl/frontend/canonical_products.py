@@ -11,7 +11,7 @@ from tvm import relax
 from collage_dsl.frontend import onnx_products
 from collage_dsl.frontend.attributes import attributes_of
 from collage_dsl.frontend.canonical_call import OldCall, dims_of, keeps_dtype
-from collage_dsl.frontend.onnx_affine import Factor, Layout, Linear, Step
+from collage_dsl.frontend.onnx_affine import Factor, Layout, Linear
 from collage_dsl.frontend.onnx_site import Converter, Value, layout_of
 
 
@@ -31,9 +31,9 @@ def batch_norm(call: OldCall) -> Value:
     gamma, beta, mean, variance = (np.asarray(array, np.float64) for array in arrays)
     scale = 1 / np.sqrt(variance + float(call.attrs.epsilon))
     scale = scale * gamma if call.attrs.scale else scale
-    shift = (beta if call.attrs.center else 0.0) - mean * scale
+    shift = beta if call.attrs.center else np.zeros_like(mean)
     site = call.as_onnx("BatchNormalization", [call.key(0)])
-    return onnx_products.affine(site, 0, Step(Factor(scale), Factor(shift)))
+    return onnx_products.normalized(site, mean, scale, shift)
 
 
 def convolution(call: OldCall) -> Value | None:

@@ -298,8 +298,8 @@ class _Importer(Values):
             self.values.update(arrays)
         elif (sizes := self.sizes_of(node)) is not None:
             self.values[node.output[0]] = sizes
-        elif (nodes := in_float32(node, self.dtype, self.constant)) is not None:
-            self.convert_parts(nodes)
+        elif (wide := in_float32(node, self.dtype, self.constant, self.fresh(node))) is not None:
+            self.convert_parts(wide)
         else:
             self.convert_operator(node)
 
@@ -357,10 +357,9 @@ class _Importer(Values):
 
     def fresh(self, node: onnx.NodeProto) -> Callable[[str], str]:
         """Names for the values inside a node, which nothing in the model has."""
-        taken = self.makers.keys() | self.values.keys()
 
         def name_of(name: str) -> str:
-            while name in taken:
+            while name in self.makers or name in self.values:
                 name = f"{label(node)}.{name}"
             return name
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from collage_dsl.graph.arrays import Array
@@ -84,6 +85,12 @@ class Layout:
         shape = (1, -1, *(1,) * behind) if behind else (-1,)
         return values.astype(self.dtype, copy=False).reshape(shape)
 
+    def holds(self, *factors: Factor | None) -> bool:
+        """Whether the numbers of all factors are finite in the dtype."""
+        with np.errstate(over="ignore"):
+            arrays = [each.values.astype(self.dtype, copy=False) for each in factors if each]
+        return all(bool(np.isfinite(array).all()) for array in arrays)
+
 
 @dataclass(frozen=True, slots=True)
 class Affine:
@@ -95,6 +102,14 @@ class Affine:
 
     def then(self, later: Step) -> "Affine":
         return replace(self, step=self.step.then(later))
+
+    @property
+    def is_in_range(self) -> bool:
+        """Whether the numbers are finite in the dtype, and no scale is too small for all digits."""
+        scale = self.step.scale
+        size = np.zeros(0) if scale is None else np.abs(_wide(scale))
+        is_small = (size > 0) & (size < ml_dtypes.finfo(self.layout.dtype).smallest_normal)
+        return not is_small.any() and self.layout.holds(scale, self.step.shift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +132,15 @@ class Linear:
         if later.scale is not None:
             shape = [1] * weight.values.ndim
             shape[self.rows] = -1
-            scale = later.scale.values.astype(np.float64).reshape(shape)
-            weight = Factor((weight.values * scale).astype(self.layout.dtype))
+            scale = _wide(later.scale).reshape(shape)
+            with np.errstate(over="ignore"):
+                weight = Factor((weight.values * scale).astype(self.layout.dtype))
         return replace(self, weight=weight, bias=Step(shift=self.bias).then(later).shift)
+
+    @property
+    def is_in_range(self) -> bool:
+        """Whether the numbers are finite in the dtype."""
+        return self.layout.holds(self.weight, self.bias)
 
 
 Pending = Affine | Linear

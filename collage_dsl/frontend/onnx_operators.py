@@ -77,7 +77,10 @@ def mean(site: Site) -> Value:
 
 
 def clip(site: Site) -> Value | None:
-    """`clip`; with only one bound, `nn.relu`, `maximum` or `minimum`."""
+    """
+    `clip`; with only one bound, `nn.relu`, `maximum` or `minimum`. A bound that is NaN is none, as
+    in onnxruntime.
+    """
     x = site.expr(0)
     if site.scope.opset < 11:
         low, high = site.attrs.get("min"), site.attrs.get("max")
@@ -86,6 +89,7 @@ def clip(site: Site) -> Value | None:
         if any(site.has(place) and arrays[place - 1] is None for place in (1, 2)):
             return _clip_to_computed(site)
         low, high = (None if array is None else array.item() for array in arrays)
+    low, high = (None if bound != bound else bound for bound in (low, high))
     dtype = str(x.ty.dtype.dtype)
     if low is not None and high is not None and low <= high:
         return relax.op.clip(x, low, high)
@@ -98,7 +102,7 @@ def clip(site: Site) -> Value | None:
 
 
 def _clip_to_computed(site: Site) -> Value:
-    """`maximum` and `minimum`. A bound that is NaN is none, as in onnxruntime."""
+    """`maximum` and `minimum`."""
     result, emit = site.expr(0), site.scope.emit
     for place, operator, none in (
         (1, relax.op.maximum, -math.inf),

@@ -9,29 +9,33 @@ from tvm import relax
 
 from collage_dsl.frontend.arrays import empty
 from collage_dsl.frontend.errors import CannotConvertError, UnknownSizeError
-from collage_dsl.frontend.onnx_affine import Affine, Factor, Layout, Linear, Step
+from collage_dsl.frontend.onnx_affine import Affine, Factor, Layout, Linear, Pending, Step
 from collage_dsl.frontend.onnx_site import LEAST_DIVISOR, Site, Value, layout_of, static_dims
 from collage_dsl.frontend.onnx_windows import check_window, explicit_pads, per_axis
 from collage_dsl.graph.arrays import Array
 
 
-def affine(site: Site, place: int, step: Step) -> Value | None:
+def affine(site: Site, place: int, step: Step) -> Pending | None:
     """The operand at `place` with `step` applied; folded into a pending value if possible."""
-    name = site.name(place)
-    pending = site.scope.pending(name)
-    if pending is not None and not _loses_digits(pending, step):
-        return pending.then(step)
+    pending = site.scope.pending(site.name(place))
+    made = None if pending is None else _merged(pending, step)
+    if made is not None:
+        return made
     layout = site.layout(place)
-    return layout and Affine(site.expr(place), layout, step)
+    return None if layout is None else Affine(site.expr(place), layout, step)
 
 
-def _loses_digits(before: Affine | Linear, step: Step) -> bool:
+def _merged(pending: Pending, step: Step) -> Pending | None:
     """
-    Whether a shift comes before a scale: `(x - 1e6) * 0.3` has more digits than `x * 0.3 - 3e5`
-    where `x` is near 1e6.
+    `pending` followed by `step`; None if that changes more than the last digit. `(x - 1e6) * 0.3`
+    has more digits than `x * 0.3 - 3e5` where `x` is near 1e6. And `x * 300 * 300` may be finite in
+    float16, in which 90000 is not.
     """
-    is_shift = isinstance(before, Affine) and before.step.scale is None
-    return is_shift and step.scale is not None
+    is_shift = isinstance(pending, Affine) and pending.step.scale is None
+    if is_shift and step.scale is not None:
+        return None
+    made = pending.then(step)
+    return made if made.is_in_range else None
 
 
 def _with_constant(site: Site, step: Callable[[Factor], Step | None]) -> Value | None:
@@ -82,7 +86,17 @@ def batch_norm(site: Site) -> Value | None:
         raise UnknownSizeError("a normalization of an unknown number of channels")
     gamma, beta, mean, variance = (np.asarray(p, np.float64) for p in parameters)
     scale = gamma / np.sqrt(variance + site.attrs.get("epsilon", 1e-5))
-    return affine(site, 0, Step(Factor(scale), Factor(beta - mean * scale)))
+    return normalized(site, mean, scale, beta)
+
+
+def normalized(site: Site, mean: Array, scale: Array, shift: Array) -> Value | None:
+    """`(x - mean) * scale + shift` by channel, as one step unless its numbers are too large."""
+    made = affine(site, 0, Step(Factor(scale), Factor(shift - mean * scale)))
+    if made is None or made.is_in_range:
+        return made
+    layout = made.layout
+    centred = relax.op.add(site.expr(0), site.scope.literal(layout.spread(-mean)))
+    return Affine(site.scope.emit(centred), layout, Step(Factor(scale), Factor(shift)))
 
 
 def convolution(site: Site) -> Value:

@@ -26,8 +26,12 @@ def in_float32(
     node: onnx.NodeProto,
     dtype_of: Callable[[str], str],
     constant: Callable[[str], Array | None],
+    fresh: Callable[[str], str],
 ) -> tuple[onnx.NodeProto, ...] | None:
-    """`node` between conversions, if it is to be computed in float32; None if not."""
+    """
+    `node` between conversions, if it is to be computed in float32; None if not. `fresh` makes a
+    name one that no value has.
+    """
     # A normalization by constants becomes a multiplication and an addition, or part of a product.
     varies = any(constant(name) is None for name in node.input[1:] if name)
     varies = varies and not any(node.output[1:])
@@ -37,5 +41,5 @@ def in_float32(
     short = [name for name, dtype in dtypes.items() if dtype in _SHORT]
     if not short:
         return None
-    wide = {name: f"{name}.float32" for name in (*short, node.output[0])}
+    wide = {name: fresh(f"{name}.float32") for name in (*short, node.output[0])}
     return tuple(between_conversions(node, wide, _SHORT[dtypes[short[0]]]))

@@ -123,7 +123,7 @@ class Values:
     def expr(self, name: str) -> Any:
         value = self.value(name)
         if isinstance(value, np.ndarray):
-            return self.literal(value, name)
+            return self.shared_literal(value, name)
         if isinstance(value, Affine | Linear):
             value = self.values[name] = self.bind(self.emit_pending(value, name), name)
         if isinstance(value, Sizes):
@@ -157,16 +157,19 @@ class Values:
         return str(value.ty.dtype.dtype) if is_tensor else ""
 
     def literal(self, array: Array, name: str = "") -> Any:
-        """A Relax constant. With a `name` (that of an ONNX value, or derived) it is made once."""
-        if name in self.literals:
-            return self.literals[name]
+        """A new Relax constant. Its `name` need not differ from those of ONNX values."""
         if is_foreign(array):
             raise CannotConvertError(f"TVM has no constants of type {array.dtype}")
         made = self.make_constant(array)
         if name:
-            self.literals[name] = made
             self.names[made] = name
         return made
+
+    def shared_literal(self, array: Array, name: str) -> Any:
+        """The Relax constant of the ONNX value `name`, which is made once."""
+        if name not in self.literals:
+            self.literals[name] = self.literal(array, name)
+        return self.literals[name]
 
     def emit(self, expr: Any) -> Any:
         return self.builder.emit(expr)
@@ -190,7 +193,12 @@ class Values:
 
     def emit_linear(self, value: Linear, name: str) -> Any:
         weight = value.weight
-        result = value.call(self.literal(weight.values, weight.name or f"{name}.weight"))
+        held = (
+            self.shared_literal(weight.values, weight.name)
+            if weight.name
+            else self.literal(weight.values, f"{name}.weight")
+        )
+        result = value.call(held)
         if value.bias is None:
             return result
         channels = np.broadcast_to(value.bias.values, (weight.values.shape[value.rows],))
