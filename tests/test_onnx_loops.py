@@ -63,6 +63,24 @@ def test_other_loops_stay(count: int, body: str) -> None:
     assert operators(loop(np.array(count), body)) == ["onnx.Loop"]
 
 
+@pytest.mark.parametrize("name", ["k", "keep"])
+def test_a_condition_that_the_body_takes_from_before_is_not_known(name: str) -> None:
+    model = parsed(
+        f"""(float[2] x, bool go) => (float[2] y) {{
+          k, y = Loop (n, "", go, x) <
+            body = b (int64 i, bool on, bool {name}, float[2] s) => (bool z, bool l, float[2] t) {{
+            z = Identity ({name})
+            l = Not ({name})
+            t = Add (s, s)
+          }}>
+        }}""",
+        17,
+        n=np.array(4),
+    )
+
+    agrees(model, {"x": f32(2), "go": np.array(True)})
+
+
 def test_a_loop_takes_what_is_around_it_and_inside_another() -> None:
     inner = """Loop (three, "", s) <
       body = c (int64 j, bool on2, float[2,3] q) => (bool on3, float[2,3] r) {

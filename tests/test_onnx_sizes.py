@@ -71,6 +71,9 @@ CASES = {
     "tiled": "h = Slice(x, zero, one, one) t = Concat<axis=0>(two, l, one) y = Tile(h, t)",
     "tiled_axes": "t = Concat<axis=0>(one, l, two) y = Tile(x, t)",
     "shifted": "t = Slice(x, one, big, one) p = Pad(t, below) y = Concat<axis=2>(p, x)",
+    "before_the_first": (
+        "b = Slice(sh, low, low, zero, m1) t = Concat<axis=0>(b, l, m1) y = Reshape(x, t)"
+    ),
     "last_row": "g = Sub(s0, ione) y = Gather<axis=1>(x, g)",
 }
 """Each computes `y` from `x`, a tensor of `n`, `s` and 6."""

@@ -46,8 +46,8 @@ def _goes_on(body: onnx.GraphProto, constant: Callable[[str], Array | None]) -> 
         if maker is not None and maker.op_type == "Identity" and maker.input:
             name = maker.input[0]
     maker = makers.get(name)
-    if name == body.input[1].name:
-        return True
+    if name in (value.name for value in body.input):
+        return bool(name == body.input[1].name)
     if maker is not None:
         return maker.op_type == "Constant" and bool(array_of_constant(maker).all())
     known = numpy_helper.to_array(inside[name]) if name in inside else constant(name)

@@ -262,8 +262,9 @@ def _sliced(_: Arithmetic, given: _Arrays, attrs: Mapping[str, Any]) -> _Made:
     places = [slice(None)] * data.ndim
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         size = data.shape[axis]
-        last = None if step < 0 and end < -size else end
-        places[axis] = slice(start, last, step)
+        if step < 0:  # numpy takes nothing from a start before the first element on
+            start, end = max(start, -size), None if end < -size else end
+        places[axis] = slice(start, end, step)
     return data[tuple(places)]
 
 
