@@ -3,6 +3,7 @@ Keep away from kernels of onnxruntime what ends the process.
 
 - A division of the least integer by -1 gives that integer, and its rest is 0, as in native kernels.
 - Other kernels are not run on tensors without elements along some axes: that is an error.
+- Outputs that a node has to give have names: a `Split` or `Loop` writes to those without a name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,15 +37,11 @@ def without_crashes(
     is not known, as in functions, the division stays as it is.
     """
     values = list(types)
-    if not may_crash(model) or not _changes(model, values):
+    if not may_crash(model) or not _visited(model, values, replaces=False):
         return model
     result = onnx.ModelProto()
     result.CopyFrom(model)
-    for body, changed in _changes(result, values):
-        nodes = [changed.get(place, [node]) for place, node in enumerate(body.node)]
-        copies = [onnx.NodeProto.FromString(n.SerializeToString()) for each in nodes for n in each]
-        del body.node[:]
-        body.node.extend(copies)
+    _visited(result, values, replaces=True)
     return result
 
 
@@ -151,22 +148,19 @@ def _schema(node: onnx.NodeProto, versions: Mapping[str, int]) -> onnx.defs.OpSc
 # ---- What is changed ----
 
 Body: TypeAlias = onnx.GraphProto | onnx.FunctionProto
-Changed = Mapping[int, Sequence[onnx.NodeProto]]
-"""What some nodes of a body become, by the place of each."""
 
 
-def _changes(
-    model: onnx.ModelProto, types: Iterable[onnx.ValueInfoProto]
-) -> list[tuple[Body, Changed]]:
-    """The bodies in `model` in which something is changed, those that are inside others first."""
-    found: list[tuple[Body, Changed]] = []
+def _visited(
+    model: onnx.ModelProto, types: Iterable[onnx.ValueInfoProto], *, replaces: bool
+) -> bool:
+    """Whether nodes of `model` are to be replaced, which is done if it `replaces` them."""
     known = _Known(_versions(model))
     for value in types:
         known.declare(value.name, value.type)
-    _visit(model.graph, known, found)
+    found = [_visit(model.graph, known, replaces=replaces)]
     for function in model.functions:
-        _visit(function, _Known(_versions(function)), found)
-    return found
+        found.append(_visit(function, _Known(_versions(function)), replaces=replaces))
+    return any(found)
 
 
 def _versions(scope: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
@@ -174,24 +168,28 @@ def _versions(scope: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
     return {names.get(each.domain, each.domain): each.version for each in scope.opset_import}
 
 
-def _visit(body: Body, known: _Known, found: list[tuple[Body, Changed]]) -> None:
+def _visit(body: Body, known: _Known, *, replaces: bool) -> bool:
+    """The same for one body. Bodies inside come first, for a node is replaced with those in it."""
     known.free.update(each if isinstance(each, str) else each.name for each in body.input)
     if isinstance(body, onnx.GraphProto):
         for value in (*body.input, *body.value_info, *body.output):
             known.declare(value.name, value.type)
         for tensor in body.initializer:
             known.add(tensor.name, tensor)
-    changed = {}
-    for place, node in enumerate(body.node):
+    nodes, is_changed, is_changed_inside = list[onnx.NodeProto](), False, False
+    for node in body.node:
         for inner in graphs_of(node):
-            _visit(inner, known.inside(), found)
+            is_changed_inside |= _visit(inner, known.inside(), replaces=replaces)
         change = _CHANGES.get(node.op_type) if node.domain in _DOMAINS else None
         made = change(node, known) if change else None
-        if made:
-            changed[place] = made
+        nodes += made or [node]
+        is_changed |= bool(made)
         known.learn(node)
-    if changed:
-        found.append((body, changed))
+    if is_changed and replaces:
+        copies = list(map(_copy, nodes))
+        del body.node[:]
+        body.node.extend(copies)
+    return is_changed or is_changed_inside
 
 
 _DOMAINS = (*_STANDARD, "ai.onnx.ml", "com.microsoft")
@@ -279,6 +277,37 @@ def _may_hold(tensor: TensorProto | None, number: int) -> bool:
     if tensor is None or tensor.data_location == TensorProto.EXTERNAL:
         return True
     return bool((numpy_helper.to_array(tensor) == number).any())
+
+
+# ---- Outputs without a name ----
+
+
+def with_named_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
+    """`model`, in which outputs have names that are not optional. It is copied if one has none."""
+    if next(_unnamed(model), None) is None:
+        return model
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    for node, place in _unnamed(result):
+        node.output[place] = f"{next(filter(None, node.output))}:unused:{place}"
+    return result
+
+
+def _unnamed(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, int]]:
+    """The nodes, and the places of their outputs, that have no name and are not optional."""
+    for scope in (model, *model.functions):
+        versions, body = _versions(scope), getattr(scope, "graph", scope)
+        for node in nodes_within(body.node):
+            schema = _schema(node, versions) if "" in node.output and any(node.output) else None
+            if schema is None or not schema.outputs:
+                continue
+            for place, name in enumerate(node.output):
+                formal = schema.outputs[min(place, len(schema.outputs) - 1)]  # It may be repeated.
+                if not name and formal.option != _OPTIONAL:
+                    yield node, place
+
+
+_OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional
 
 
 # ---- Operands without elements ----

@@ -227,3 +227,35 @@ def test_models_that_cannot_crash_stay_as_they_are(text: str) -> None:
     model: onnx.ModelProto = parse_model(HEAD + text)
 
     assert without_crashes(model) is model
+
+
+def test_a_division_inside_a_node_that_is_replaced_too_does_not_either() -> None:
+    body = "step (int32[k] e) => (int32[k] q) { q = Div(e, d) }"
+    model = parse_model(
+        f"""{HEAD}(int32[a,b] x, int32[1] d) => (int32[c,k] y) {{
+          y = Scan<num_scan_inputs = 1, scan_input_axes = [1], body = {body}>(x)
+        }}"""
+    )
+    least = np.iinfo(np.int32).min
+    inputs = {"x": np.array([[least, 4]], np.int32), "d": np.array([-1], np.int32)}
+
+    (found,) = reference_session(model).run(None, inputs)
+
+    assert found.tolist() == [[least], [-4]]
+
+
+@pytest.mark.parametrize("names", [["y", "", "z"], ["", "y", "z"], ["y", "z", ""]])
+def test_the_outputs_of_a_split_need_no_names(names: list[str]) -> None:
+    model = parse_model(
+        HEAD + "(float[6] x) => (float[2] y, float[2] z) { y, z = Split <num_outputs = 3> (x) }"
+    )
+    model.graph.node[0].output[:] = names
+    x = np.arange(6, dtype=np.float32)
+    parts = dict(zip(names, np.split(x, 3), strict=True))
+    made = collage.compile(model, ["native"], cost=lambda _: 1e-6, race_seconds=0.01)
+
+    found = made.run({"x": x})
+
+    assert {name: found[name].tolist() for name in ("y", "z")} == {
+        name: parts[name].tolist() for name in ("y", "z")
+    }

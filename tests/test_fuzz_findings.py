@@ -1051,3 +1051,16 @@ def test_the_border_of_gathered_rows_is_repeated() -> None:
     places = np.random.default_rng(3).integers(0, 3, (2, 5, 4, 32))
 
     agrees(model, {"x": f32(2, 3, 4, 32), "i": places}, grows=1.0)
+
+
+def test_the_largest_of_none_have_no_elements() -> None:
+    text = "(float[2,5] x) => (float[2,k] y, int64[2,m] z) { y, z = TopK (x, none) }"
+
+    agrees(parsed(text, 17, none=np.array([0])), {"x": f32(2, 5)})
+
+
+def test_a_kept_node_gives_outputs_without_names_that_it_has_to_give() -> None:
+    model = parsed("(float[2,3] x) => (bool[2,3] y) { z, y = Dropout (x) }", 12)
+    model.graph.node[0].output[0] = ""
+
+    agrees(model, {"x": f32(2, 3)})

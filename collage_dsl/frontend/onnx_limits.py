@@ -103,6 +103,8 @@ def limit(
     if node.op_type in ("CumSum", "TopK"):
         second = constant(node.input[1]) if len(node.input) > 1 else np.asarray(attrs.get("k", 1))
         _check_axis(node, attrs, second, dims(node.input[0]))
+        if node.op_type == "TopK" and second is not None and not second.any():
+            return "a TopK of no elements is not supported"
     for name, allowed in _ATTRIBUTES.get(node.op_type, {}).items():
         if name in attrs and attrs[name] not in allowed:
             return f"{node.op_type} with this {name} is not supported"

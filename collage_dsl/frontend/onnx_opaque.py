@@ -105,7 +105,7 @@ def _model_of(
         if name and name not in inside:
             kept.input[at] = _operand(next(places))
     outputs = [
-        made.get(name) or (f"unused{place}" if name and _is_needed(node, place, header) else "")
+        made.get(name) or (f"unused{place}" if _is_needed(node, place, header) else "")
         for place, name in enumerate(node.output)
     ]
     while outputs and not outputs[-1]:
@@ -131,12 +131,12 @@ def _model_of(
 
 def _is_needed(node: onnx.NodeProto, place: int, header: Header) -> bool:
     """Whether a node of this operator has to name this output, also where nobody uses it."""
-    if node.op_type == "BatchNormalization":  # has one output or all
-        return True
     schema = schema_of(node.op_type, header.opsets.get(node.domain, 1), node.domain)
-    if schema is None or place >= len(schema.outputs):
-        return True
-    return schema.outputs[place].option != onnx.defs.OpSchema.FormalParameterOption.Optional
+    is_named = bool(node.output[place])
+    if schema is None or not schema.outputs or node.op_type == "BatchNormalization":
+        return is_named  # A `BatchNormalization` has one output or all.
+    formal = schema.outputs[min(place, len(schema.outputs) - 1)]  # The last may be repeated.
+    return formal.option != onnx.defs.OpSchema.FormalParameterOption.Optional
 
 
 def _declared(name: str, type_: TypeProto) -> onnx.ValueInfoProto:

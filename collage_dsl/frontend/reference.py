@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper
 
-from collage_dsl.crashes import without_crashes
+from collage_dsl.crashes import with_named_outputs, without_crashes
 from collage_dsl.exact_products import exact
 from collage_dsl.frontend.errors import FrontendError, RefusedInputsError
 from collage_dsl.frontend.onnx_inlined import inlined, is_read_otherwise
@@ -67,7 +67,7 @@ def reference_session(
     loaded = without_bfloat16(loaded)
     if approximates:
         loaded = without_float64(loaded)
-    used = exact(without_crashes(with_own_outputs(loaded)))
+    used = exact(without_crashes(with_named_outputs(with_own_outputs(loaded))))
     if is_file and used is structure:
         return _session(_in_utf8(str(model), model), options)
     if is_file:
