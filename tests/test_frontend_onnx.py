@@ -537,6 +537,17 @@ def test_arithmetic_on_static_shapes_is_folded() -> None:
     assert [graph.nodes[i].value for i in members(graph.literals)] == [(2, 12)]
 
 
+def test_a_constant_range_of_floats_has_the_last_digits_of_onnxruntime() -> None:
+    numbers = {
+        name: np.array(each, np.float32) for name, each in zip("abc", (0, 1, 0.1), strict=True)
+    }
+    nodes = [node("Range", "a b c", "r"), node("Max", "x r", "y")]
+    given = model(nodes, {"x": (10,)}, ["y"], numbers)
+    least = {"x": np.full(10, -1, np.float32)}
+
+    np.testing.assert_array_equal(run_graph(from_onnx(given), least), run_onnx(given, least))
+
+
 def test_a_reshape_to_the_same_shape_is_gone() -> None:
     graph = imported(
         model(
@@ -848,6 +859,20 @@ def test_a_given_shape_fixes_a_symbolic_one() -> None:
 
     assert shape(graph, "z") == (2, 256)
     assert largest_error(given, graph) < 1e-5
+
+
+def test_a_given_shape_may_have_integers_of_numpy() -> None:
+    given = model([node("Exp", "x", "y")], {"x": ("n", 3)}, ["y"])
+
+    graph = from_onnx(given, shapes={"x": tuple(np.array([2, 3]))})
+
+    assert shape(graph, "y") == (2, 3)
+
+
+def test_a_dimension_may_be_called_like_a_truth_value() -> None:
+    graph = from_onnx(model([node("Exp", "x", "y")], {"x": ("True", 3)}, ["y"]))
+
+    assert shape(graph, "y") == ("True_2", 3)
 
 
 def test_a_symbolic_batch_stays_symbolic() -> None:

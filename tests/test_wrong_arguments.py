@@ -81,6 +81,9 @@ def test_an_argument_of_another_type_is_named(
     ("call", "kind", "said"),
     [
         (lambda r: compiled(shapes=5), TypeError, "`shapes` must be a dictionary"),
+        (lambda r: compiled(shapes={"x": 4}), TypeError, "`shapes` must be a dictionary"),
+        (lambda r: compiled(shapes={"x": (-1,)}), collage.FrontendError, "has the dimension -1"),
+        (lambda r: compiled(shapes={"x": (4.0,)}), collage.FrontendError, "has the dimension 4.0"),
         (lambda r: compiled(shapes={"x": "4"}), TypeError, "`shapes` must be a dictionary"),
         (lambda r: collage.choose(r.graph, [5], cost=len), TypeError, "`found` of `choose` must"),
         (lambda r: collage.Copies("1", 2), TypeError, "`latency` and `bandwidth` of `Copies` must"),

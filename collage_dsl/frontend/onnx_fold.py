@@ -22,7 +22,7 @@ _NEVER_FOLDED = frozenset({
 _EXACT = frozenset({
     "Abs", "Add", "And", "Cast", "Ceil", "Concat", "ConstantOfShape", "Div", "Equal", "Expand",
     "Flatten", "Floor", "Gather", "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual",
-    "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Range", "Reshape", "Shape", "Sign", "Size",
+    "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Reshape", "Shape", "Sign", "Size",
     "Slice", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where", "Xor",
 })  # fmt: skip
 """

@@ -1,10 +1,11 @@
 """Load ONNX files, and read their inputs, operator set version and live nodes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -138,7 +139,9 @@ def inputs_of(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 
 def input_types(graph: onnx.GraphProto, shapes: Shapes) -> dict[str, TensorType | onnx.TypeProto]:
     """The type of each input; `shapes` overrides the model."""
-    if not isinstance(shapes, Mapping) or any(isinstance(each, str) for each in shapes.values()):
+    if not isinstance(shapes, Mapping) or not all(
+        isinstance(each, Iterable) and not isinstance(each, str) for each in shapes.values()
+    ):
         raise TypeError('`shapes` must be a dictionary of lists or tuples: {"x": ("n", 3, 224)}')
     inputs = inputs_of(graph)
     given = [value.name for value in inputs]
@@ -191,16 +194,28 @@ def _type(value: onnx.ValueInfoProto, given: tuple[Dim, ...] | None) -> TensorTy
 def _dims(value: onnx.ValueInfoProto, given: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
     """The shape of an input, which is `given` if not None. None if not even the rank is known."""
     name, tensor = value.name, value.type.tensor_type
-    if not tensor.HasField("shape"):
-        return None if given is None else tuple(given)
-    dims = tuple(_dim(name, place, dim) for place, dim in enumerate(tensor.shape.dim))
+    known = None
+    if tensor.HasField("shape"):
+        known = tuple(_dim(name, place, dim) for place, dim in enumerate(tensor.shape.dim))
     if given is None:
-        return dims
-    if len(given) != len(dims):
+        return known
+    dims = tuple(_given_dim(name, dim) for dim in given)
+    if known is not None and len(dims) != len(known):
         raise ShapesError(
-            f"the input `{name}` has {len(dims)} dimensions, the shape given for it {len(given)}"
+            f"the input `{name}` has {len(known)} dimensions, the shape given for it {len(dims)}"
         )
-    return tuple(given)
+    return dims
+
+
+def _given_dim(name: str, dim: object) -> Dim:
+    if isinstance(dim, str):
+        return dim
+    if isinstance(dim, int | np.integer) and not isinstance(dim, bool) and dim >= 0:
+        return int(dim)
+    raise ShapesError(
+        f"the shape given for the input `{name}` has the dimension {dim}: one is a name, or a "
+        "whole number from 0 on"
+    )
 
 
 _UNKNOWN = -1

@@ -107,7 +107,8 @@ def _reshape(graph: onnx.GraphProto, shapes: Shapes) -> None:
     for value in graph.input:
         if value.name in shapes:
             element = value.type.tensor_type.elem_type
-            value.type.CopyFrom(helper.make_tensor_type_proto(element, shapes[value.name]))
+            dims = [dim if isinstance(dim, str) else int(dim) for dim in shapes[value.name]]
+            value.type.CopyFrom(helper.make_tensor_type_proto(element, dims))
     if shapes:
         del graph.value_info[:]
         for value in graph.output:

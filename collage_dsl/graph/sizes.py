@@ -155,7 +155,7 @@ def computed(
 
     def of(tree: ast.expr) -> Value:
         match tree:
-            case ast.Constant(value=int() as value):
+            case ast.Constant(value=int() as value) if not isinstance(value, bool):
                 return number(value)
             case ast.UnaryOp(ast.USub(), ast.Constant(value=int() as value)):
                 return number(-value)
