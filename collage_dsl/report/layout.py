@@ -1,5 +1,6 @@
 """Compute where a picture shows the nodes and edges of a graph: in layers, inputs above users."""
 
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -125,10 +126,11 @@ def _swept(
 ) -> list[list[_Item]]:
     """Sort each layer by the mean place of its neighbours in the layer before."""
     order = [list(row) for row in rows]
-    for number in range(len(order)) if is_down else reversed(range(len(order))):
-        place = {each: at for row in order for at, each in enumerate(row)}
-        key = _middle(near, place)
-        order[number].sort(key=lambda each: (key(each), place[each]))
+    place = {each: at for row in order for at, each in enumerate(row)}
+    middle = _middle(near, place)
+    for row in order if is_down else reversed(order):
+        row.sort(key=lambda each: (middle(each), place[each]))
+        place.update((each, at) for at, each in enumerate(row))
     return order
 
 
@@ -148,9 +150,11 @@ def _crossings(rows: Sequence[list[_Item]], beside: _Neighbours) -> int:
     total = 0
     for upper, lower in pairwise(rows):
         place = {each: at for at, each in enumerate(lower)}
-        ends = [sorted(place[other] for other in beside.below.get(each, ())) for each in upper]
-        flat = [end for each in ends for end in each]
-        total += sum(a > b for at, a in enumerate(flat) for b in flat[at + 1 :])
+        passed: list[int] = []
+        for each in upper:
+            for end in sorted(place[other] for other in beside.below.get(each, ())):
+                total += len(passed) - bisect_right(passed, end)
+                insort(passed, end)
     return total
 
 
