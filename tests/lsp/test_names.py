@@ -380,6 +380,14 @@ def test_symbols_have_what_is_inside() -> None:
     ]
 
 
+def test_the_name_of_a_broken_definition_is_inside_it() -> None:
+    document, _ = marked("collage 1;\n\nrule oféf(p) = union(p);¦")
+
+    [found] = symbols(document)
+
+    assert (found.span.text, found.whole.text) == ("of", "rule of")
+
+
 def test_findings_are_those_of_open_texts(tmp_path: Path) -> None:
     main = 'collage 1; import "lib.collage" as lib; pattern p(x) { y = lib.f(exp(x)); yield y; }'
     files, made = opened(tmp_path, main=main, lib=LIBRARY)

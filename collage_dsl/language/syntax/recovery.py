@@ -15,7 +15,7 @@ _BRACES = re.compile(r"\}(?:\s*\})*")
 _GOES_ON = re.compile(r"\s*(?:[;,)\]]|(?:and|or|else)\b)")
 """What follows braces in the middle of a statement."""
 
-_NAME = r"[A-Za-z_][\w.]*"
+_NAME = r"[A-Za-z_][A-Za-z0-9_.]*"
 _IN_FILE = re.compile(rf"(?:extern\s+predicate|\w+)\s+({_NAME})|({_NAME})")
 _NO_BINDING = re.compile(r"(?:where|yield|return|anchor|taps|expect|model)\b(?!\s*=)")
 _BINDING = re.compile(rf"(?:{_NAME}\s+)?({_NAME})\s*(?:=|:|<-|[-+*/]=)|({_NAME})\s+{_NAME}\s*\(")
