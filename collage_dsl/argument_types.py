@@ -99,5 +99,6 @@ def _words(hint: Any) -> str:
 
 def _shown(value: object) -> str:
     """`value` for a message, or its type."""
-    is_short = isinstance(value, NoneType | bool | int | float | str) and len(repr(value)) < 40
+    is_plain = isinstance(value, NoneType | bool | int | float | str | dict | list | tuple)
+    is_short = is_plain and len(repr(value)) < 40
     return repr(value) if is_short else f"a value of type {type(value).__name__}"

@@ -145,6 +145,9 @@ def test_a_compiler_where_tvm_refuses_it_is_refused_with_what_to_write() -> None
     ("target", "reason"),
     [
         ("nokind", 'kind "nokind" is not defined'),
+        ("no/tag", 'kind "no/tag" is not defined'),
+        ({"tag": "no/tag"}, "Unknown target tag: no/tag"),
+        ('{"kind": ', "Failed to parse target JSON config"),
         ({"kind": "nokind"}, 'kind "nokind" is not defined'),
         ({"kind": "llvm", "no_option": 1}, "Unknown config option 'no-option'"),
         ({"kind": "llvm", "mcpu": 7}, "Option 'mcpu': expected type 'str'"),
@@ -153,6 +156,21 @@ def test_a_compiler_where_tvm_refuses_it_is_refused_with_what_to_write() -> None
 def test_a_target_that_tvm_refuses_is_refused_with_its_reason(target: Any, reason: str) -> None:
     with pytest.raises(TargetError, match=f"^TVM refuses the target.*: .*{reason}"):
         collage.gather(target)
+
+
+@pytest.mark.parametrize("tag", ["aws/cpu/c5.large", {"tag": "aws/cpu/c5.large"}])
+def test_a_tag_of_tvm_stands_for_its_kind_and_options(tag: Any) -> None:
+    found = collage.gather(tag)
+
+    assert found.target.kind == "llvm"
+    assert found.target.options["mcpu"] == "skylake-avx512"
+    assert found == collage.gather(tvm.target.Target(tag))
+    assert collage.extract(tag) is None
+    assert collage.extract(collage.attach(tag, found)) == found
+
+
+def test_a_target_may_be_the_text_of_its_json() -> None:
+    assert collage.gather('{"kind": "llvm", "mcpu": "znver4"}').target.options == {"mcpu": "znver4"}
 
 
 def test_options_that_a_spec_cannot_say_are_not_lost_in_silence() -> None:

@@ -77,6 +77,11 @@ def test_an_argument_of_another_type_is_named(
         call(right)
 
 
+def test_a_list_with_an_item_of_another_type_is_shown() -> None:
+    with pytest.raises(TypeError, match=r"each a string or a path, not \['specs', 3\]$"):
+        collage.load(text=TEXT, search=["specs", 3])  # type: ignore[list-item]
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "said"),
     [

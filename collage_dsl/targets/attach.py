@@ -138,14 +138,18 @@ def _spec(text: object, kind: str) -> FusionSpec:
 
 def options_of(target: tvm.target.Target | Mapping[str, Any] | str) -> dict[str, Any]:
     """
-    The options of `target` as a dictionary. Raises `TargetError` for plain options of the
-    original design, which TVM refuses.
+    The options of `target` as a dictionary; where it has a tag of TVM instead of a kind, such as
+    `nvidia/nvidia-a100`, those that the tag stands for. Raises `TargetError` for plain options of
+    the original design, which TVM refuses.
     """
     if isinstance(target, tvm.target.Target):
         return dict(target.export())
-    if not isinstance(target, str | Mapping):
+    if isinstance(target, str):
+        refuse_old_string(target)
+        return {"kind": target} if target in target_kinds() else dict(made(target).export())
+    if not isinstance(target, Mapping):
         raise TargetError(f"a target is not of type {type(target).__name__}")
-    options = {"kind": target} if isinstance(target, str) else dict(target)
+    options = dict(target)
     plain = next((name for name in _PLAIN if name in options), None)
     if plain:
         raise TargetError(
@@ -154,10 +158,12 @@ def options_of(target: tvm.target.Target | Mapping[str, Any] | str) -> dict[str,
         )
     if "compiler" in options:
         raise TargetError(f'TVM refuses `compiler` as an option of a target: write "{COMPILER}"')
-    if "kind" not in options:
-        raise TargetError("a target needs a `kind`, such as llvm")
-    refuse_old_string(str(options["kind"]))
-    return options
+    if "kind" in options:
+        refuse_old_string(str(options["kind"]))
+        return options
+    if "tag" in options:
+        return dict(made(options).export())
+    raise TargetError("a target needs a `kind`, such as llvm, or a `tag`")
 
 
 def refuse_old_string(text: str) -> None:
