@@ -14,6 +14,7 @@ from collage_dsl.frontend.to_relax import dataflow_of
 from collage_dsl.graph import CandidateKernel, Toolchain, members
 from collage_dsl.graph.operators import CALL_TIR
 from collage_dsl.realization.kernel import marked
+from collage_dsl.realization.replaced import global_var
 
 KERNEL = "kernel"
 """The name of the function of the kernel."""
@@ -32,8 +33,7 @@ def alone(
     `weights` have arrays.
     """
     constants = {i: constant(array) for i, array in (weights or {}).items()}
-    callee = tvm.ir.GlobalVar(KERNEL)
-    relax.expr._update_type(callee, function.ty)
+    callee = global_var(KERNEL, function.ty)
     params = [relax.Var(param.name, param.ty) for param in function.params]
     given = [constants.get(i, param) for i, param in enumerate(params)]
     builder = relax.BlockBuilder()

@@ -7,6 +7,8 @@ import tvm
 import tvm_ffi
 from tvm import relax, sym, tirx
 
+from collage_dsl.realization.replaced import with_functions
+
 _LARGEST = 2**31
 
 
@@ -26,8 +28,7 @@ def with_bounded_shapes(module: tvm.IRModule) -> tvm.IRModule:
                 new[var] = simplifier.visit_expr(function)
     if not new:
         return module
-    functions = {**dict(module.functions_items()), **new}
-    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+    return with_functions(module, {**dict(module.functions_items()), **new})
 
 
 @relax.expr_functor.mutator

@@ -18,6 +18,7 @@ from collage_dsl.frontend.errors import UnsupportedRelax
 from collage_dsl.frontend.from_relax import from_relax
 from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.kernel import OPTION_PREFIX
+from collage_dsl.realization.replaced import typed, with_body, with_relax_functions
 from collage_dsl.realization.returning import returning
 
 
@@ -75,13 +76,8 @@ def _with_plain_sizes(module: tvm.IRModule) -> tvm.IRModule:
         is_same = all(one.same_as(other) for one, other in zip(values, shape.values, strict=True))
         return shape if is_same else relax.ShapeExpr(values)
 
-    functions = {
-        var: tvm_ffi.structural_map(each, (relax.ShapeExpr, plain))
-        if isinstance(each, relax.Function)
-        else each
-        for var, each in module.functions_items()
-    }
-    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+    shapes = (relax.ShapeExpr, plain)
+    return with_relax_functions(module, lambda each: tvm_ffi.structural_map(each, shapes))
 
 
 _CALLED = "collage.called."
@@ -116,20 +112,13 @@ def _together(module: tvm.IRModule) -> tvm.IRModule:
 
 
 def _with_calls(module: tvm.IRModule, change: Callable[[Any], Any]) -> tvm.IRModule:
-    functions = {
-        var: tvm_ffi.structural_map(each, (tvm.ir.Call, change))
-        if isinstance(each, relax.Function)
-        else each
-        for var, each in module.functions_items()
-    }
-    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+    calls = (tvm.ir.Call, change)
+    return with_relax_functions(module, lambda each: tvm_ffi.structural_map(each, calls))
 
 
 def _calling(callee: Any, call: Any, types: Sequence[Any] = ()) -> Any:
     """`call` of `callee`."""
-    made = relax.Call(callee, call.args, call.attrs, types or None, call.span)
-    relax.expr._update_type(made, call.ty)
-    return made
+    return typed(relax.Call(callee, call.args, call.attrs, types or None, call.span), call.ty)
 
 
 @contextmanager
@@ -263,7 +252,7 @@ def _of_tensors(function: Any) -> Any:
     params = [each for each in function.params if not isinstance(each.ty, relax.ShapeType)]
     if len(params) == len(function.params):
         return function
-    return relax.Function(params, function.body, function.ret_ty, function.is_pure, function.attrs)
+    return with_body(function, function.body, params)
 
 
 def _options(function: Any) -> dict[str, Any]:

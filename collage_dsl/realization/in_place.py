@@ -14,6 +14,8 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from collage_dsl.realization.replaced import typed, with_blocks, with_body
+
 JOINS = "collage_joins"
 """
 The attribute of a PrimFunc that concatenates, and that need not run: the positions of the operands
@@ -64,14 +66,11 @@ class _Joiner:
         self.returned: set[int] = set()
 
     def run(self) -> Any:
-        old, body = self.function, self.sequence(self.function.body)
-        return relax.Function(old.params, body, old.ret_ty, old.is_pure, old.attrs, old.span)
+        return with_body(self.function, self.sequence(self.function.body))
 
     def sequence(self, old: Any) -> Any:
         self.returned |= {hash(var) for var in relax.analysis.free_vars(old.body)}
-        body = relax.SeqExpr([self.block(block) for block in old.blocks], old.body)
-        relax.expr._update_type(body, old.ty)
-        return body
+        return with_blocks(old, [self.block(block) for block in old.blocks])
 
     def binding(self, binding: Any) -> Any:
         """A binding, rewritten inside if it has branches."""
@@ -79,8 +78,7 @@ class _Joiner:
         if not isinstance(value, relax.If):
             return binding
         branches = [self.sequence(branch) for branch in (value.true_branch, value.false_branch)]
-        new = relax.If(value.cond, *branches, value.span)
-        relax.expr._update_type(new, value.ty)
+        new = typed(relax.If(value.cond, *branches, value.span), value.ty)
         return relax.VarBinding(binding.var, new, binding.span)
 
     def block(self, block: Any) -> Any:
@@ -201,8 +199,7 @@ def _tensor(allocation: Any, storage: Any, offset: int) -> Any:
     variable, device = allocation.var, _memory(allocation.value)[0]
     type_ = variable.ty
     call = relax.op.memory.alloc_tensor(storage, offset, type_.shape, str(type_.dtype), device)
-    relax.expr._update_type(call, type_)
-    return relax.VarBinding(variable, call)
+    return relax.VarBinding(variable, typed(call, type_))
 
 
 def _bytes(type_: Any) -> int:

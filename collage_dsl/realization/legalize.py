@@ -11,6 +11,7 @@ from tvm import relax, s_tir, te, tirx, topi
 
 from collage_dsl.backends.schedule.ieee import hidden
 from collage_dsl.realization.checked_operators import CHECKED_OPERATORS
+from collage_dsl.realization.replaced import with_functions
 from collage_dsl.realization.shaken import is_float
 from collage_dsl.realization.short_floats import SHORT, Legalizer, in_float32, usual
 
@@ -31,7 +32,7 @@ def legalized(module: tvm.IRModule, kept: set[str]) -> tvm.IRModule:
     for var, function in module.functions_items():
         if isinstance(function, tirx.PrimFunc) and var.name_hint not in kept:
             functions[var] = _with_infinities(_with_right_counts(function))
-    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+    return with_functions(module, functions)
 
 
 def _with_right_counts(function: Any) -> Any:

@@ -9,6 +9,7 @@ from tvm import relax
 
 from collage_dsl.realization.kernel import BACKEND, TARGET, library_of
 from collage_dsl.realization.place import unique
+from collage_dsl.realization.replaced import global_var, with_blocks, with_body, with_functions
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
@@ -27,12 +28,12 @@ def linked(module: tvm.IRModule) -> tvm.IRModule:
             for key, composite in composites.items():
                 name = unique(f"{var.name_hint}_{_library(composite)}", taken)
                 made = _library_kernel(composite, name, function.attrs[TARGET])
-                callees[key] = _global(name, made.ty)
+                callees[key] = global_var(name, made.ty)
                 functions[callees[key]] = made
             functions[var] = _calling(function, callees)
     if len(functions) == len(module.functions):
         return module
-    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+    return with_functions(module, functions)
 
 
 def is_linked(function: Any) -> bool:
@@ -55,13 +56,12 @@ def with_own_functions(module: tvm.IRModule) -> tvm.IRModule:
         own = {}
         for called in called_functions(function):
             name = unique(f"{var.name_hint}_{called.name_hint}", taken)
-            own[hash(called)] = _global(name, called.ty)
+            own[hash(called)] = global_var(name, called.ty)
             functions[own[hash(called)]] = functions[called]
         functions[var] = _replaced(function, own)
     if len(functions) == len(module.functions):
         return module
-    changed = tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
-    return relax.transform.DeadCodeElimination()(changed)
+    return relax.transform.DeadCodeElimination()(with_functions(module, functions))
 
 
 def called_functions(function: Any) -> list[Any]:
@@ -107,18 +107,8 @@ def _calling(function: Any, callees: Mapping[int, Any]) -> Any:
     returned = {hash(var) for var in relax.analysis.free_vars(function.body.body)}
     inner = [binding.var for binding in kept if hash(binding.var) not in returned]
     local = {hash(var): relax.DataflowVar(var.name, var.ty) for var in inner}
-    body = relax.SeqExpr([relax.DataflowBlock(kept)], function.body.body)
-    relax.expr._update_type(body, function.body.ty)
-    plain = relax.Function(
-        function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
-    )
+    plain = with_body(function, with_blocks(function.body, [relax.DataflowBlock(kept)]))
     return _replaced(plain, {**callees, **local}).without_attr("Primitive")
-
-
-def _global(name: str, type_: Any) -> Any:
-    variable = tvm.ir.GlobalVar(name)
-    relax.expr._update_type(variable, type_)
-    return variable
 
 
 def _replaced(function: Any, new: Mapping[int, Any]) -> Any:

@@ -27,6 +27,7 @@ from collage_dsl.realization.kernel import BACKEND, TARGET, VARIANT
 from collage_dsl.realization.link import called_functions, is_linked
 from collage_dsl.realization.place import unique
 from collage_dsl.realization.prepared import with_prepared
+from collage_dsl.realization.replaced import typed, with_functions
 from collage_dsl.realization.uniform_stores import without_uniform_stores
 
 
@@ -155,7 +156,7 @@ def scheduled(
     it, else by the native one. See `with_prepared` for `prepares_at_load`.
     """
     usual = Mark(find_backend(native_name(str(target.kind.name))), target)
-    result = tvm.IRModule(attrs=module.attrs, global_infos=module.global_infos)
+    result = with_functions(module, {})
     elsewhere: list[tuple[Any, Any, Any]] = []
     prepared: dict[Any, Mapping[int, Any]] = {}
     for var, function in module.functions_items():
@@ -226,8 +227,7 @@ def _with_external(module: tvm.IRModule, functions: Sequence[tuple[Any, Any, Any
             return call
         callee = callees[hash(call.args[0])]
         packed = relax.Call(_CALL_DPS_PACKED, [callee, *call.args[1:]], None, call.ty_args)
-        relax.expr._update_type(packed, call.ty)
-        return packed
+        return typed(packed, call.ty)
 
     for var, function in module.functions_items():
         if isinstance(function, relax.Function):

@@ -18,6 +18,7 @@ from collage_dsl.graph import CandidateKernel, Graph, covered, members
 from collage_dsl.memory import uncollected
 from collage_dsl.realization.entry import entry_name
 from collage_dsl.realization.place import Kernel, Placer
+from collage_dsl.realization.replaced import typed, with_blocks, with_body
 from collage_dsl.realization.rewrite import rewritten
 from collage_dsl.realization.variants import pinned
 from collage_dsl.realization.writes import writes
@@ -118,10 +119,7 @@ def _written(
     placed = [placer.place(kernel) for kernel in chosen]
     written, order = rewritten(flow, used, placed)
     block = relax.DataflowBlock([*written, *tail])
-    body = _typed(relax.SeqExpr([block], function.body.body), function.body.ty)
-    made = relax.Function(
-        function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
-    )
+    made = with_body(function, with_blocks(function.body, [block]))
     placer.module[name or flow.name] = made.with_attr("global_symbol", name) if name else made
     return tuple(_call(chosen[position], placed[position]) for position in order)
 
@@ -194,18 +192,12 @@ class _Partitioner:
     def function(self, function: Any) -> Any:
         old = function.body
         body = self.sequence(old)
-        if body is old:
-            return function
-        return relax.Function(
-            function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
-        )
+        return function if body is old else with_body(function, body)
 
     def sequence(self, body: Any) -> Any:
         old = list(body.blocks)
         new = [self.block(block) for block in old]
-        if _is_same(new, old):
-            return body
-        return _typed(relax.SeqExpr(new, body.body, body.span), body.ty)
+        return body if _is_same(new, old) else with_blocks(body, new)
 
     def block(self, block: Any) -> Any:
         old = list(block.bindings)
@@ -228,7 +220,7 @@ class _Partitioner:
                 new = [self.sequence(branch) for branch in old]
                 if _is_same(new, old):
                     return value
-                return _typed(relax.If(value.cond, *new, value.span), value.ty)
+                return typed(relax.If(value.cond, *new, value.span), value.ty)
             case relax.Function() if is_ours(value):
                 return self.function(value)
         return value
@@ -293,9 +285,3 @@ def _finds_dimensions(binding: Any) -> bool:
 
 def _is_same(new: Sequence[Any], old: Sequence[Any]) -> bool:
     return len(new) == len(old) and all(map(operator.is_, new, old))
-
-
-def _typed(expr: Any, type_: Any) -> Any:
-    """`expr`, which has no type yet, with `type_`."""
-    relax.expr._update_type(expr, type_)
-    return expr

@@ -29,6 +29,7 @@ from collage_dsl.realization.kernel import (
     marked,
 )
 from collage_dsl.realization.outline import Outlined, weights_of
+from collage_dsl.realization.replaced import global_var, with_functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,7 @@ class Placer:
         default: Any = None,
         reserved: Sequence[str] = (),
     ) -> None:
-        self.module = tvm.IRModule(
-            dict(module.functions_items()), attrs=module.attrs, global_infos=module.global_infos
-        )
+        self.module = with_functions(module, dict(module.functions_items()))
         self.backend_of = backend_of
         self.default = default
         self.taken = {*_names(module), *reserved}
@@ -123,8 +122,7 @@ class Placer:
             if placed.toolchain == candidate.toolchain and is_equal:
                 return placed.callee
         name = unique(kernel_name(candidate), self.taken)
-        callee = tvm.ir.GlobalVar(name)
-        relax.expr._update_type(callee, function.ty)
+        callee = global_var(name, function.ty)
         backend = self.backend_of(candidate.toolchain)
         self.module[callee] = marked(function, name, candidate.toolchain, backend)
         alike.append(_Placed(candidate.toolchain, function, callee))

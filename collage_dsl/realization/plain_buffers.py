@@ -7,6 +7,8 @@ import tvm_ffi
 from tvm import tirx
 from tvm.tirx.layout import S, TileLayout
 
+from collage_dsl.realization.replaced import with_functions
+
 _ALIGNMENT = 64
 """Where TVM's memory begins, in bytes. `with_any_alignment` lets tensors begin anywhere later."""
 
@@ -24,7 +26,7 @@ def with_plain_buffers(module: tvm.IRModule, kept: set[str]) -> tvm.IRModule:
     for var, function in module.functions_items():
         if isinstance(function, tirx.PrimFunc) and var.name_hint not in kept:
             functions[var] = tvm_ffi.structural_map(function, (tirx.BufferType, _plain))
-    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+    return with_functions(module, functions)
 
 
 def _plain(buffer: Any) -> Any:

@@ -10,6 +10,7 @@ import tvm
 from tvm import relax, tirx
 
 from collage_dsl.realization.crossing import virtual_devices
+from collage_dsl.realization.replaced import with_blocks, with_body
 
 _STORAGE = tvm.ir.Op.get("relax.memory.alloc_storage")
 _TENSOR = tvm.ir.Op.get("relax.memory.alloc_tensor")
@@ -72,11 +73,7 @@ def _with_found_sizes(function: Any) -> Any:
         relax.BindingBlock([found(each) for each in block.bindings], block.span)
         for block in function.body.blocks
     ]
-    body = relax.SeqExpr(blocks, function.body.body)
-    relax.expr._update_type(body, function.body.ty)
-    return relax.Function(
-        function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
-    )
+    return with_body(function, with_blocks(function.body, blocks))
 
 
 def _size(tensors: Sequence[Any], known: Collection[int]) -> Any | None:

@@ -18,6 +18,7 @@ from collage_dsl.backends.tvm_target import host_target
 from collage_dsl.realization.alignment import with_any_alignment
 from collage_dsl.realization.entry import PREPARE, entry_name, prepared_name
 from collage_dsl.realization.place import unique
+from collage_dsl.realization.replaced import global_var, typed, with_body, with_functions
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
@@ -56,7 +57,7 @@ def with_prepared(
         for var, each in module.functions_items()
         if hash(var) not in unused
     }
-    return tvm.IRModule(kept, attrs=module.attrs, global_infos=module.global_infos)
+    return with_functions(module, kept)
 
 
 def _makers(
@@ -132,8 +133,7 @@ class _Preparer(relax.PyExprMutator):
         ]
         callee = self.renewed[hash(callee)]
         changed = relax.Call(call.op, [callee, relax.Tuple(made)], call.attrs, call.ty_args)
-        relax.expr._update_type(changed, call.ty)
-        return changed
+        return typed(changed, call.ty)
 
     def prepared(self, maker: Any, operand: Any) -> Any:
         if isinstance(operand, tvm.ir.GenericConst) and not self.at_load:
@@ -174,15 +174,12 @@ def _renewed(module: tvm.IRModule, callee: Any) -> Any:
     """A variable of the same name, of the type that the function in `module` has now."""
     if not any(var.same_as(callee) for var in module.get_global_vars()):
         return callee
-    variable = tvm.ir.GlobalVar(callee.name_hint)
-    relax.expr._update_type(variable, module[callee].ty)
-    return variable
+    return global_var(callee.name_hint, module[callee].ty)
 
 
 def _added(module: tvm.IRModule, name: str, function: Any) -> Any:
     """The global variable of `function`, which is put into `module`."""
-    variable = tvm.ir.GlobalVar(name)
-    relax.expr._update_type(variable, function.ty)
+    variable = global_var(name, function.ty)
     module[variable] = function.with_attr("global_symbol", name)
     return variable
 
@@ -209,9 +206,7 @@ def _take(module: tvm.IRModule, position: int, weights: Sequence[Any], prepare: 
     """Make the entry function at a position one that calls another, which takes `weights`."""
     name = entry_name(position)
     main = module[name]
-    inner = relax.Function(
-        [*main.params, *weights], main.body, main.ret_ty, main.is_pure, main.attrs
-    )
+    inner = with_body(main, main.body, [*main.params, *weights])
     inner_var = _added(module, prepared_name(position), relax.utils.copy_with_new_vars(inner))
     params = [relax.Var(param.name, param.ty) for param in main.params]
     builder = relax.BlockBuilder()

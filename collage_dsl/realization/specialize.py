@@ -8,6 +8,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from collage_dsl.realization.place import unique
+from collage_dsl.realization.replaced import global_var, typed, with_functions
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
@@ -31,18 +32,16 @@ def specialized(module: tvm.IRModule) -> tvm.IRModule:
         sizes = dict(_sizes(functions[callee], expr))
         if _is_renaming(sizes) and not _has_short_sizes(functions[callee]):
             return expr
-        own = tvm.ir.GlobalVar(unique(str(callee.name_hint), taken))
-        relax.expr._update_type(own, callee.ty)
+        own = global_var(unique(str(callee.name_hint), taken), callee.ty)
         functions[own] = _replaced(functions[callee], sizes)
         changed = relax.Call(expr.op, [own, *expr.args[1:]], expr.attrs, expr.ty_args)
-        relax.expr._update_type(changed, expr.ty)
-        return changed
+        return typed(changed, expr.ty)
 
     for var, function in module.functions_items():
         is_primitive = bool((function.attrs or {}).get("Primitive"))
         if isinstance(function, relax.Function) and is_primitive:
             functions[var] = tvm_ffi.structural_map(function, (tvm.ir.Call, call))
-    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+    return with_functions(module, functions)
 
 
 def _sizes(function: Any, call: Any) -> Iterator[tuple[int, Any]]:

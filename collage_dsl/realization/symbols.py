@@ -5,6 +5,7 @@ import tvm_ffi
 from tvm import relax
 
 from collage_dsl.realization.native import is_prim_func
+from collage_dsl.realization.replaced import global_var, with_functions
 
 _PREFIX = "system_lib_prefix"
 
@@ -19,7 +20,7 @@ def with_symbols(module: tvm.IRModule) -> tvm.IRModule:
     if not prefix:
         return relax.transform.AttachGlobalSymbol()(module)
     renamed = {
-        var: _renamed(var, f"{prefix}{var.name_hint}")
+        var: global_var(f"{prefix}{var.name_hint}", var.ty)
         for var, function in module.functions_items()
         if is_prim_func(function)
     }
@@ -28,12 +29,6 @@ def with_symbols(module: tvm.IRModule) -> tvm.IRModule:
         renamed.get(var, var): tvm_ffi.structural_map(function, names)
         for var, function in module.functions_items()
     }
-    plain = tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
-    attached = relax.transform.AttachGlobalSymbol()(plain.without_attr(_PREFIX))
+    plain = with_functions(module, functions).without_attr(_PREFIX)
+    attached = relax.transform.AttachGlobalSymbol()(plain)
     return attached.with_attr(_PREFIX, prefix)
-
-
-def _renamed(var: tvm.ir.GlobalVar, name: str) -> tvm.ir.GlobalVar:
-    new = tvm.ir.GlobalVar(name)
-    relax.expr._update_type(new, var.ty)
-    return new

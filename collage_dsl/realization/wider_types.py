@@ -8,6 +8,8 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from collage_dsl.realization.replaced import with_functions
+
 _SHORT = ("int8", "uint8", "int16", "uint16")
 _UP_TO_32_BITS = (*_SHORT, "int32", "uint32")
 _UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
@@ -48,8 +50,7 @@ def in_wider_types(module: tvm.IRModule) -> tvm.IRModule:
         for var, function in module.functions_items()
         if isinstance(function, relax.Function) and _has_any(function)
     }
-    functions = {**dict(module.functions_items()), **new}
-    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+    return with_functions(module, {**dict(module.functions_items()), **new})
 
 
 def _has_any(function: Any) -> bool:

@@ -9,6 +9,7 @@ import tvm_ffi
 from tvm import relax
 
 from collage_dsl.frontend.dataflow import values_in
+from collage_dsl.realization.replaced import with_blocks, with_relax_functions
 
 _IN_PLACE = ("relax.call_tir_inplace", "relax.call_inplace_packed")
 """Operators that write to their arguments."""
@@ -48,11 +49,7 @@ def with_blocks_at_writes(module: tvm.IRModule) -> tvm.IRModule:
     FuseOps of TVM 0.27 calls what it fuses in the place of the last call, which may be after the
     write. It fuses within one dataflow block. So the write itself is fused with nothing.
     """
-    functions = {
-        var: _divided(each) if isinstance(each, relax.Function) else each
-        for var, each in module.functions_items()
-    }
-    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+    return with_relax_functions(module, _divided)
 
 
 def _divided(function: Any) -> Any:
@@ -62,9 +59,7 @@ def _divided(function: Any) -> Any:
         blocks = [part for block in old.blocks for part in _parts(block, crossing)]
         if len(blocks) == len(old.blocks):
             return old
-        new = relax.SeqExpr(blocks, old.body, old.span)
-        relax.expr._update_type(new, old.ty)
-        return new
+        return with_blocks(old, blocks)
 
     divided = tvm_ffi.structural_map(function, (relax.SeqExpr, sequence))
     if not crossing:
