@@ -1064,3 +1064,10 @@ def test_a_kept_node_gives_outputs_without_names_that_it_has_to_give() -> None:
     model.graph.node[0].output[0] = ""
 
     agrees(model, {"x": f32(2, 3)})
+
+
+def test_a_one_hot_may_put_its_axis_before_the_last() -> None:
+    text = "(int64[2,3] x) => (float[a,b,c] y) { y = OneHot <axis = -2> (x, depth, values) }"
+    model = parsed(text, 17, depth=np.array(4), values=np.array([0, 2], np.float32))
+
+    agrees(model, {"x": np.array([[0, -1, 3], [2, 1, 0]])})

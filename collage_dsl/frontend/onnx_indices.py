@@ -23,7 +23,10 @@ def top(site: Site) -> Value | None:
 
 
 def one_hot(site: Site) -> Value | None:
-    """TVM's operator, in which a negative index does not count from the end."""
+    """
+    TVM's operator, in which a negative index does not count from the end, and of whose negative
+    axes its kernels know only the last.
+    """
     depth, values = site.constant(1), site.constant(2)
     if depth is None or values is None:
         return None
@@ -35,6 +38,7 @@ def one_hot(site: Site) -> Value | None:
         indices = emit(relax.op.where(below, wrapped, indices))
     off, on = (relax.prim_value(tirx.const(each.item(), str(values.dtype))) for each in values)
     axis = site.attrs.get("axis", -1)
+    axis = axis if axis == -1 else axis % (indices.ty.ndim + 1)
     return relax.op.one_hot(indices, on, off, int(depth.item()), axis)
 
 
