@@ -9,6 +9,7 @@ from tvm import relax, tirx, topi
 
 from collage_dsl.frontend.bindings import is_leaf
 from collage_dsl.frontend.canonical_call import OldCall, dims_of, passed_on
+from collage_dsl.frontend.onnx_operators import limited
 from collage_dsl.frontend.onnx_site import Value, layout_of
 
 
@@ -27,7 +28,7 @@ def clip(call: OldCall) -> Value | None:
     lower, no_upper = (inner and _bounds(inner)) or (None, None)
     if inner and high is not None and lower is not None and no_upper is None and lower <= high:
         return relax.op.clip(inner.expr(0), lower, high)
-    return _limited(call.expr(0), low, high)
+    return limited(call.expr(0), low, high)
 
 
 def _bounds(call: OldCall) -> tuple[float | None, float | None] | None:
@@ -59,17 +60,7 @@ def call_tir(call: OldCall) -> Value | None:
 
 def _bounded(call: OldCall, low: float | None, high: float | None) -> Value:
     """The canonical form of `Clip` on the operand of a PrimFunc."""
-    return _limited(call.writer.expr(call.writer.key(_operands(call)[0])), low, high)
-
-
-def _limited(x: Any, low: float | None, high: float | None) -> Value:
-    """The canonical form of `Clip`, as in `onnx_operators.clip`."""
-    dtype = str(x.ty.dtype.dtype)
-    if low is not None and high is not None:
-        return relax.op.clip(x, low, high)
-    if low is None:
-        return relax.op.minimum(x, relax.const(high, dtype))
-    return relax.op.nn.relu(x) if low == 0 else relax.op.maximum(x, relax.const(low, dtype))
+    return limited(call.writer.expr(call.writer.key(_operands(call)[0])), low, high)
 
 
 def _operands(call: OldCall) -> list[Any]:

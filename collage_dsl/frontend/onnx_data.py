@@ -60,7 +60,7 @@ class Data:
             with self._external(tensor) as file:
                 return _array(file, _region_of(file, tensor), tensor, what)
         except (OSError, ValueError, onnx.checker.ValidationError) as error:
-            raise _unreadable(self.path, error) from error
+            raise unreadable_data(self.path, error) from error
 
     def _external(self, tensor: onnx.TensorProto) -> BufferedReader:
         """The file of the data of a tensor, which ONNX's own check lets be opened."""
@@ -106,7 +106,7 @@ def read_nested(model: onnx.ModelProto, path: Path) -> None:
             if external_data_helper.uses_external_data(tensor):
                 external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise _unreadable(path, error) from error
+        raise unreadable_data(path, error) from error
 
 
 def _nested(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
@@ -119,7 +119,8 @@ def _nested(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
             yield from inner.initializer
 
 
-def _unreadable(path: Path, error: Exception) -> UnreadableModelError:
+def unreadable_data(path: Path, error: Exception) -> UnreadableModelError:
+    """The error for a model at `path` whose external data are missing or not as it says."""
     reason = str(error).splitlines()[0]
     return UnreadableModelError(f"cannot read the external data of {path}: {reason}")
 

@@ -16,7 +16,7 @@ from collage_dsl.frontend.onnx_check import (
     np_dtype,
     size_fault,
 )
-from collage_dsl.frontend.onnx_data import Data, read, read_nested
+from collage_dsl.frontend.onnx_data import Data, read, read_nested, unreadable_data
 from collage_dsl.frontend.onnx_inlined import inlined
 from collage_dsl.frontend.onnx_newest import has_new_operators, is_too_new, lowered
 from collage_dsl.frontend.onnx_order import in_order
@@ -91,8 +91,7 @@ def _read(path: Path) -> onnx.ModelProto:
     try:
         onnx.load_external_data_for_model(model, str(path.parent))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        reason = str(error).splitlines()[0]
-        raise UnreadableModelError(f"cannot read the external data of {path}: {reason}") from error
+        raise unreadable_data(path, error) from error
     return model
 
 

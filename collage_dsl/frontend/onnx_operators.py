@@ -91,11 +91,17 @@ def clip(site: Site) -> Value | None:
         low, high = (None if array is None else array.item() for array in arrays)
     low, high = (None if bound != bound else bound for bound in (low, high))
     dtype = str(x.ty.dtype.dtype)
-    if low is not None and high is not None and low <= high:
-        return relax.op.clip(x, low, high)
+    if low is None or high is None or low <= high:
+        return limited(x, low, high)
+    raised = relax.op.maximum(x, relax.const(low, dtype))
+    return relax.op.minimum(site.scope.emit(raised), relax.const(high, dtype))
+
+
+def limited(x: Any, low: float | None, high: float | None) -> Value:
+    """The numbers of `x` between two bounds, of which `low` is the lower one, or within one."""
+    dtype = str(x.ty.dtype.dtype)
     if low is not None and high is not None:
-        raised = relax.op.maximum(x, relax.const(low, dtype))
-        return relax.op.minimum(site.scope.emit(raised), relax.const(high, dtype))
+        return relax.op.clip(x, low, high)
     if low is not None:
         return relax.op.nn.relu(x) if low == 0 else relax.op.maximum(x, relax.const(low, dtype))
     return x if high is None else relax.op.minimum(x, relax.const(high, dtype))

@@ -15,7 +15,7 @@ from tvm import relax, tirx
 
 from collage_dsl.frontend.errors import CannotConvertError, UnknownSizeError
 from collage_dsl.frontend.onnx_site import Converter, Site, Value, static_dims
-from collage_dsl.frontend.onnx_sizes import Size
+from collage_dsl.frontend.onnx_sizes import Size, as_expr
 
 _END = 1_000_000_000
 """A slice of an unknown size to here or beyond is one to the end, as tf2onnx writes it."""
@@ -128,7 +128,7 @@ def counted(site: Site) -> Value | None:
     if not falls and not site.scope.arithmetic.is_at_least(step, 1):
         return None
     bounds = (0, start - stop, -step) if falls else (start, stop, step)
-    made = relax.op.arange(*map(_expr, bounds), "int64")
+    made = relax.op.arange(*map(as_expr, bounds), "int64")
     constants = [site.constant(place) for place in range(3)]
     dtype = next((str(each.dtype) for each in constants if each is not None), "int64")
     if dtype != "int64":
@@ -206,7 +206,7 @@ def sliced(site: Site) -> Value | None:
         first, last = _place(site, start, dim), _place(site, end, dim, is_end=True)
         if _is(first, 0) and step == 1 and arithmetic.is_equal(last, dim):
             continue
-        places = relax.op.arange(_expr(first), _expr(last), _expr(step), "int64")
+        places = relax.op.arange(as_expr(first), as_expr(last), as_expr(step), "int64")
         result = site.scope.emit(relax.op.take(result, site.scope.emit(places), axis))
         result = _with_simple_size(site, result, axis)
     return result
@@ -226,11 +226,11 @@ def _with_simple_size(site: Site, result: Value, axis: int) -> Value:
     dims = list(result.ty.shape.values)
     arithmetic, size = site.scope.arithmetic, dims[axis]
     simple = arithmetic.simple(size)
-    if tvm_ffi.structural_equal(_expr(simple), size):
+    if tvm_ffi.structural_equal(as_expr(simple), size):
         if not arithmetic.is_at_least(size, 1):
             arithmetic.is_doubtful = True
         return result
-    dims[axis] = _expr(simple)
+    dims[axis] = as_expr(simple)
     return site.scope.emit(relax.op.reshape(result, relax.ShapeExpr(dims)))
 
 
@@ -283,7 +283,7 @@ def _cut(function: Any, one: Size, other: Size) -> Size:
     numbers = {tirx.max: max, tirx.min: min}
     if isinstance(one, int) and isinstance(other, int):
         return numbers[function](one, other)
-    return function(_expr(one), _expr(other))
+    return function(as_expr(one), as_expr(other))
 
 
 def _is(size: Size, number: int) -> bool:
@@ -292,10 +292,6 @@ def _is(size: Size, number: int) -> bool:
 
 def _are_numbers(sizes: Sequence[Size]) -> bool:
     return all(isinstance(size, int) for size in sizes)
-
-
-def _expr(size: Size) -> Any:
-    return tirx.IntImm("int64", size) if isinstance(size, int) else size
 
 
 SIZED: Mapping[str, Converter] = {

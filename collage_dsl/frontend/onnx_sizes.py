@@ -116,23 +116,23 @@ class Arithmetic:
         """Whether two sizes are always the same."""
         if isinstance(one, int) and isinstance(other, int):
             return one == other
-        return bool(self.analyzer.can_prove(tirx.EQ(_expr(one), _expr(other))))
+        return bool(self.analyzer.can_prove(tirx.EQ(as_expr(one), as_expr(other))))
 
     def is_never(self, one: Size, other: Size) -> bool:
         """Whether two sizes are never the same."""
         if isinstance(one, int) and isinstance(other, int):
             return one != other
-        return bool(self.analyzer.can_prove(tirx.NE(_expr(one), _expr(other))))
+        return bool(self.analyzer.can_prove(tirx.NE(as_expr(one), as_expr(other))))
 
     def larger(self, one: Size, other: Size) -> Size:
         if self.is_at_least(one, other):
             return one
-        return other if self.is_at_least(other, one) else tirx.max(_expr(one), _expr(other))
+        return other if self.is_at_least(other, one) else tirx.max(as_expr(one), as_expr(other))
 
     def smaller(self, one: Size, other: Size) -> Size:
         if self.is_at_least(one, other):
             return other
-        return one if self.is_at_least(other, one) else tirx.min(_expr(one), _expr(other))
+        return one if self.is_at_least(other, one) else tirx.min(as_expr(one), as_expr(other))
 
     def quotient(self, dims: Sequence[Size], by: Sequence[Size]) -> Size:
         """
@@ -179,7 +179,8 @@ def _is_small(value: Sizes | Array) -> bool:
     return value.size <= _MOST and value.dtype.kind in "iub"
 
 
-def _expr(size: Size) -> Any:
+def as_expr(size: Size) -> Any:
+    """A size as an expression of TVM."""
     return tirx.IntImm("int64", size) if isinstance(size, int) else size
 
 

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import onnx
 import tvm_ffi
-from tvm import relax, tirx
+from tvm import relax
 
 from collage_dsl.frontend.errors import CannotConvertError, UnknownSizeError, WrongNodeError
 from collage_dsl.frontend.nearest import KNOWN_COORDINATES, nearest, nearest_by_tvm
 from collage_dsl.frontend.onnx_site import Site, Value, known_dims, static_dims
+from collage_dsl.frontend.onnx_sizes import as_expr
 from collage_dsl.graph.arrays import Array
 
 
@@ -413,7 +414,7 @@ def _resized(site: Site, wanted: Sequence[Any], *, is_exact: bool = False) -> Va
         raise UnknownSizeError("Resize to the nearest or to corners of named sizes is not exact")
     if not is_usual or x.ty.ndim != 4 or len(wanted) != 4:
         raise UnknownSizeError("a Resize but of whole images to sizes with names is not supported")
-    sizes = [tirx.IntImm("int64", size) if isinstance(size, int) else size for size in wanted]
+    sizes = list(map(as_expr, wanted))
     if not all(map(tvm_ffi.structural_equal, sizes[:2], x.ty.shape.values[:2])):
         raise CannotConvertError("Resize of batches or channels is not supported")
     return relax.op.image.resize2d(
