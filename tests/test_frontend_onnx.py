@@ -242,7 +242,7 @@ def test_a_chain_of_scales_and_shifts_goes_into_the_convolution_before_it() -> N
 HEAD = '<ir_version: 9, opset_import: ["" : 15]> g (float16[1,2] x) => (float16[1,2] y) '
 
 
-def of_short(nodes: str, x: list[float], **constants: list[float]) -> tuple[Graph, Array]:
+def of_short(nodes: str, x: list[float], **constants: Any) -> tuple[Graph, Array]:
     """The graph of a model of one float16 vector of channels, checked to compute the same."""
     kept = {name: np.array(values, np.float16) for name, values in constants.items()}
     made = onnx.parser.parse_model(HEAD + nodes)
@@ -258,6 +258,14 @@ def test_scales_are_not_joined_to_one_that_the_dtype_lacks(scale: float, x: floa
     graph, _ = of_short("{ t = Mul(x, a) y = Mul(t, a) }", [x, 2 * x], a=[scale])
 
     assert operators(graph) == ("multiply", "multiply")
+
+
+def test_a_product_is_not_scaled_to_a_weight_that_the_dtype_lacks() -> None:
+    weight = np.array([[300, 200], [100, 250]], np.float16)
+
+    graph, _ = of_short("{ y = Gemm <alpha = 300.0> (x, w) }", [1e-3, 2e-3], w=weight.tolist())
+
+    assert set(operators(graph)) == {"matmul", "multiply"}
 
 
 def test_a_batch_norm_whose_shift_the_dtype_lacks_takes_off_the_mean_first() -> None:

@@ -139,8 +139,8 @@ class Linear:
 
     @property
     def is_in_range(self) -> bool:
-        """Whether the numbers are finite in the dtype."""
-        return self.layout.holds(self.weight, self.bias)
+        """Whether the numbers that were computed are finite in the dtype."""
+        return self.layout.holds(None if self.weight.name else self.weight, self.bias)
 
 
 Pending = Affine | Linear

@@ -165,6 +165,8 @@ def gemm(site: Site) -> Value | None:
     result = _product(x, Factor(weight, name))
     if (alpha := site.attrs.get("alpha", 1.0)) != 1.0:
         result = result.then(Step(scale=Factor(np.asarray([alpha]))))
+        if not result.is_in_range:
+            return None
     return _plus(site, result, site.attrs.get("beta", 1.0)) if site.has(2) else result
 
 
