@@ -14,6 +14,7 @@ from tvm import relax
 import collage_dsl as collage
 from collage_dsl.exact_products import exact
 from collage_dsl.frontend.onnx import from_onnx
+from collage_dsl.frontend.reference import reference_session
 from collage_dsl.frontend.to_relax import to_relax
 from collage_dsl.graph import Form, Graph, TensorType, members
 from collage_dsl.realization.lower import build
@@ -867,6 +868,18 @@ def test_a_given_shape_fixes_a_symbolic_one() -> None:
 
     assert shape(graph, "z") == (2, 256)
     assert largest_error(given, graph) < 1e-5
+
+
+@pytest.mark.parametrize("opset", [6, 7])
+def test_an_old_model_is_compared_at_given_shapes_and_with_a_name_twice(opset: int) -> None:
+    nodes = [node("Exp", "x", "t"), node("Neg", "t", "y")]
+    given = model(nodes, {"x": (1, 3)}, ["y"], opset=opset)
+    for each in given.graph.node:
+        each.name = "same"
+
+    session = reference_session(given, {"x": (2, 3)})
+
+    assert session.run(None, {"x": weights(2, 3)})[0].shape == (2, 3)
 
 
 def test_a_given_shape_may_have_integers_of_numpy() -> None:

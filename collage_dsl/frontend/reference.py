@@ -59,7 +59,7 @@ def reference_session(
         loaded = lowered(loaded)
     if opset_of(loaded) < OLDEST_OPSET:
         loaded = upgraded(loaded)
-    elif shapes or _has_name_twice(loaded):
+    if shapes or _has_name_twice(loaded):
         loaded = _without_names(loaded)
         _reshape(loaded.graph, shapes or {})
     if any(node.op_type in _BY_THREAD for node in nodes_within(loaded.graph.node)):
@@ -112,7 +112,8 @@ def _reshape(graph: onnx.GraphProto, shapes: Shapes) -> None:
     if shapes:
         del graph.value_info[:]
         for value in graph.output:
-            value.type.tensor_type.ClearField("shape")
+            if value.type.HasField("tensor_type"):  # which clearing a part of it would add
+                value.type.tensor_type.ClearField("shape")
 
 
 _WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
