@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,26 +71,36 @@ def cause_of(error: Exception) -> str:
     return str(error)
 
 
-def first_fault(error: Any) -> str:
-    """Where in a file the first fault of a pydantic `ValidationError` is, and what it is."""
-    first = error.errors()[0]
-    place = ".".join(map(str, first["loc"]))
-    said = fault_in_words(first["type"]) or first["msg"].replace("Input should", "this should")
-    return f"{place}: {said}" if place else said
+def cause_at(path: Path, error: OSError) -> str:
+    """Why nothing can be written at `path`."""
+    if isinstance(error, FileNotFoundError):
+        folder = real_path(path).parent
+        return f"{'nothing can be made in' if folder.exists() else 'there is no'} folder {folder}"
+    return cause_of(error)
 
 
-def fault_in_words(kind: str) -> str:
-    """What is wrong, for the kinds of faults that pydantic says in words of Python; else empty."""
-    match kind:
+def fault_in_words(fault: Mapping[str, Any]) -> str:
+    """What is wrong, of one of the errors of a pydantic `ValidationError`."""
+    match fault["type"]:
         case "json_invalid":
             return "it is not JSON"
         case "missing":
             return "this field is missing"
         case "extra_forbidden":
             return "there is no field of this name"
+        case "too_short" | "string_too_short" if fault["ctx"]["min_length"] == 1:
+            return "this must not be empty"
         case "model_type" | "model_attributes_type" | "dict_type":
             return "an object with fields is needed here"
-    return ""
+    return str(fault["msg"]).replace("Input should", "this should")
+
+
+def first_fault(error: Any, in_words: Callable[[Mapping[str, Any]], str] = fault_in_words) -> str:
+    """Where in a file the first fault of a pydantic `ValidationError` is, and what it is."""
+    first = error.errors(include_url=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    said = in_words(first)
+    return f"{place}: {said}" if place else said
 
 
 def _without_waiting(path: str, flags: int) -> int:

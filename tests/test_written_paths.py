@@ -32,7 +32,7 @@ def test_a_path_below_a_file_is_refused_first(
     done = said(*command.split(), name)
 
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"error: cannot write {name}: Not a directory\n"
+    assert done.err == f"error: cannot write {name}: not a directory\n"
 
 
 @pytest.mark.engine
@@ -55,7 +55,15 @@ def test_a_path_that_can_be_written_is_not_touched_yet(
 def test_a_folder_is_no_file_to_write(command: str, tmp_path: Path) -> None:
     done = said(*command.split(), tmp_path)
 
-    assert done.err == f"error: cannot write {tmp_path}: Is a directory\n"
+    assert done.err == f"error: cannot write {tmp_path}: it is a folder\n"
+
+
+def test_the_folder_that_is_missing_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "x.svg"
+
+    done = said("show", "none", "--picture", path)
+
+    assert done.err == f"error: cannot write {path}: there is no folder {path.parent}\n"
 
 
 def test_a_name_of_arrays_gets_its_suffix_before_it_is_checked(tmp_path: Path) -> None:
@@ -63,7 +71,7 @@ def test_a_name_of_arrays_gets_its_suffix_before_it_is_checked(tmp_path: Path) -
 
     done = said("run", "none", "--outputs", tmp_path / "out")
 
-    assert done.err == f"error: cannot write {tmp_path / 'out.npz'}: Is a directory\n"
+    assert done.err == f"error: cannot write {tmp_path / 'out.npz'}: it is a folder\n"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from collage_dsl.caches import cache_folder
 from collage_dsl.printable import printable, printable_lines
-from collage_dsl.reading import cause_of, other_than_file
+from collage_dsl.reading import cause_at, cause_of, other_than_file
 
 WRONG = 1
 """Exit code: something is wrong in the given files."""
@@ -94,7 +94,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror or error}") from error
+        raise CommandError(f"cannot write {path}: {cause_at(path, error)}") from error
 
 
 @dataclass(frozen=True, slots=True)

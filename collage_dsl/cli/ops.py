@@ -32,7 +32,7 @@ def _hint(wanted: str, names: Iterable[str]) -> str:
     if similar := did_you_mean(wanted, names):
         return similar
     anywhere = f"*{wanted.strip('*')}*"
-    if any(fnmatchcase(name, anywhere) for name in names):
+    if wanted and any(fnmatchcase(name, anywhere) for name in names):
         return f"write '{anywhere}' for those that have it in their names"
     return "`collage ops` lists all"
 

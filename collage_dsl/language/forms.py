@@ -24,7 +24,7 @@ from collage_dsl.language.messages.findings import listed
 from collage_dsl.language.messages.hints import did_you_mean
 from collage_dsl.language.syntax.whole_text import EDITION
 from collage_dsl.printable import json_text, printable, printable_lines
-from collage_dsl.reading import fault_in_words
+from collage_dsl.reading import fault_in_words, first_fault
 from collage_dsl.rules import FusionSpec
 from collage_dsl.rules.condition import Constant
 from collage_dsl.rules.pattern import Number
@@ -68,7 +68,7 @@ def from_form(form: Any, *, name: str = "<form>") -> Specs:
         specs = [_built(each) for each in document.targets]  # type: ignore[attr-defined]
         return checked(specs, name)
     except pydantic.ValidationError as problem:
-        raise FormError(_first(problem)) from None
+        raise FormError(first_fault(problem, _in_words)) from None
     except ValueError as problem:
         raise FormError(f"this cannot be said in the language: {problem}") from None
     except RecursionError:
@@ -143,23 +143,17 @@ def _short(text: str) -> str:
     return text
 
 
-def _first(problem: pydantic.ValidationError) -> str:
-    error = problem.errors(include_url=False)[0]
-    place = ".".join(map(str, error["loc"]))
-    said = _in_words(error["type"], error.get("ctx", {})) or error["msg"]
-    return f"{place}: {said}" if place else said
-
-
-def _in_words(kind: str, context: Mapping[str, Any]) -> str:
-    """What is wrong, for mistakes that are frequent; else empty."""
-    match kind:
+def _in_words(fault: Mapping[str, Any]) -> str:
+    """What is wrong, with the words that are possible."""
+    context = fault.get("ctx", {})
+    match fault["type"]:
         case "literal_error":
             return f"this must be {context['expected']}"
         case "union_tag_invalid":
             known = re.findall(r"'(\w+)'", context["expected_tags"])
             hint = did_you_mean(context["tag"], known) or f"there are {listed(known, 'and')}"
             return f"there is no type `{context['tag']}` here; {hint}"
-    return fault_in_words(kind)
+    return fault_in_words(fault)
 
 
 # From specs to plain data.

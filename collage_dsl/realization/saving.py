@@ -13,7 +13,7 @@ from collage_dsl.argument_types import with_checked_types
 from collage_dsl.backends.engines import register_declared
 from collage_dsl.backends.instructions import absent, host_cpu
 from collage_dsl.backends.runtime.build import addons
-from collage_dsl.reading import content_of, is_in_utf8, real_path
+from collage_dsl.reading import cause_at, content_of, is_in_utf8, real_path
 from collage_dsl.realization.bytecode import check_space
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.signature import (
@@ -177,4 +177,4 @@ def _check_replaceable(folder: Path) -> None:
 
 
 def _cannot_write(folder: Path, error: OSError) -> ExecutableError:
-    return ExecutableError(f"cannot write {folder}: {error.strerror or error}")
+    return ExecutableError(f"cannot write {folder}: {cause_at(folder, error)}")
