@@ -10,6 +10,7 @@ from onnx import helper
 
 import collage_dsl as collage
 from collage_dsl.graph import Graph, TensorType
+from collage_dsl.realization.objects import is_same_object
 from tests.cases import covering
 from tests.reference import run_onnx
 
@@ -240,3 +241,14 @@ def test_a_network_behind_scaled_features_is_native_in_old_sets_too() -> None:
     )
 
     assert calls(collage.from_onnx(given)) == ["ai.onnx.ml.Scaler", "nn.relu", "nn.softmax"]
+
+
+def test_probabilities_in_a_map_may_differ_by_rounding() -> None:
+    """As a classifier of scikit-learn gives them by default."""
+    right = [{"a": 0.25, "b": 0.75}, {"a": 0.5, "b": 0.5}]
+
+    assert is_same_object([{"a": 0.25, "b": 0.7500001}, right[1]], right, 0.0)
+    assert not is_same_object([{"a": 0.25, "b": 0.76}, right[1]], right, 0.0)
+    assert not is_same_object([{"a": 0.25, "c": 0.75}, right[1]], right, 0.0)
+    assert not is_same_object([{"a": 0.25}, right[1]], right, 0.0)
+    assert not is_same_object([[0.25, 0.75], right[1]], right, 0.0)

@@ -67,12 +67,18 @@ def shown(content: Any) -> Any:
 def is_same_object(one: Any, other: Any, unit: float) -> bool:
     """
     Whether two values that are no tensors of numbers are equal, up to rounding by `unit` before.
+    The numbers of a map, such as the probabilities of classes, are compared like those of a tensor.
     """
     if isinstance(other, list):
         return (
             isinstance(one, list)
             and len(one) == len(other)
             and all(is_same_object(*pair, unit) for pair in zip(one, other, strict=True))
+        )
+    if isinstance(other, Mapping):
+        is_alike = isinstance(one, Mapping) and one.keys() == other.keys()
+        return is_alike and is_same_object(
+            np.array([one[key] for key in other]), np.array(list(other.values())), unit
         )
     if other is None or one is None:
         return one is other
