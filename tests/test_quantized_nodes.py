@@ -183,6 +183,30 @@ def test_before_quantize_linear_nodes_stay() -> None:
     assert graph.operators(graph.calls) == ("com.microsoft.QLinearWhere",)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "zero", "opset", "stays"),
+    [("uint8", 0, 13, True), ("uint8", 0, 12, False), ("int8", -128, 13, False)],
+)
+def test_a_softmax_of_one_element_is_that_of_onnxruntime(
+    dtype: str, zero: int, opset: int, stays: bool
+) -> None:
+    """It gives 0 for an unsigned byte, and 1 for a signed one; rows of opset 12 are longer here."""
+    made = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["": {opset}, "com.microsoft": 1]>
+        g ({dtype}[2,3,n] x) => ({dtype}[2,3,n] y)
+        <float s = {{0.1}}, {dtype} z = {{3}}, float t = {{0.00390625}}, {dtype} o = {{{zero}}}> {{
+          y = {M}QLinearSoftmax <axis = {1 if opset == 12 else 2}, opset = {opset}> (x, s, z, t, o)
+        }}"""
+    )
+    graph = collage.from_onnx(made)
+    assert (f"{M}QLinearSoftmax" in graph.operators(graph.calls)) == stays
+
+    targets = ["native", "onnxruntime"]
+    found = collage.compile(made, targets, cost=lambda _: 1e-5, race_seconds=0.01)
+    inputs = {"x": np.arange(6, dtype=dtype).reshape(2, 3, 1)}
+    np.testing.assert_array_equal(found.run(inputs)["y"], run_onnx(made, inputs)["y"])
+
+
 def test_scales_that_do_not_fit_stay() -> None:
     """The optimizer of onnxruntime makes such products of factors with scales along axis 1."""
     graph = collage.from_onnx(model("QLinearMatMul (m, s, z, several, its, itz, o, v)", 17))

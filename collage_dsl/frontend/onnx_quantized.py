@@ -81,14 +81,18 @@ def _softmax(parts: Parts) -> Nodes | None:
     """
     A `Softmax` as of the operator set that the node names; the last axis is alike in all. That of
     onnxruntime counts in whole parts of the scale, so its results are others where one by the scale
-    is no whole number.
+    is no whole number. In unsigned bytes, it gives 0 for a row of one element, as in the attention
+    of a text of one token.
     """
     scale = parts.values.constant(parts.operand(3))
     if scale is None or not (np.float32(1) / scale == np.rint(np.float32(1) / scale)).all():
         return None
     rank, axis = len(parts.sizes(0)), parts.attrs.get("axis", -1)
-    is_alike = (parts.attrs.get("opset", 0) < 13) == (parts.values.opset < 13)
-    if not is_alike and axis not in (-1, rank - 1):
+    is_old = parts.attrs.get("opset", 0) < 13
+    if is_old != (parts.values.opset < 13) and axis not in (-1, rank - 1):
+        return None
+    row = parts.sizes(0)[axis % rank :] if is_old else [parts.sizes(0)[axis]]
+    if parts.values.dtype(parts.operand(0)) == "uint8" and all(size in (None, 1) for size in row):
         return None
     return _unary("Softmax", parts, axis=axis)
 
