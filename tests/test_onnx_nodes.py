@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Mapping
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -575,6 +576,69 @@ def test_a_node_that_takes_sizes_is_timed_with_those_of_the_model() -> None:
 
     assert [kernel.label for kernel in compiled.plan.kernels] == ["shape_to_tensor+onnx.Resize+add"]
     np.testing.assert_allclose(compiled.run({"x": x, "other": other})["y"], x[0, 0, 0, 0] + other)
+
+
+def timed(made: onnx.ModelProto, folder: Path, inputs: Mapping[str, Array]) -> Any:
+    """`made`, compiled by the measured costs of the kernels of onnxruntime."""
+    return collage.compile(
+        made,
+        ["native", "onnxruntime"],
+        cost=[lambda kernel: 1e-6 if kernel.target == "tvm" else nan],
+        store=folder / "costs.sqlite",
+        inputs=inputs,
+        race_seconds=0.01,
+    )
+
+
+def test_an_attention_with_a_cache_is_timed_with_the_lengths_of_the_model(tmp_path: Path) -> None:
+    """As the tools for language models write it: random lengths would be refused."""
+    made = model(
+        """(float[b,s,8] x, int64[b,t] mask, float[b,1,p,8] k, float[b,1,p,8] v)
+        => (float[b,s,8] y, float[b,1,t,8] k2, float[b,1,t,8] v2) {
+          counted = ReduceSum <keepdims = 0> (mask, one)
+          less = Sub (counted, one)
+          lengths = Cast <to = 6> (less)
+          shape = Shape (mask)
+          at = Constant <value = int64 {1}> ()
+          longest = Gather (shape, at)
+          total = Cast <to = 6> (longest)
+          q = MatMul (x, w)
+          y, k2, v2 = com.microsoft.GroupQueryAttention <num_heads = 1, kv_num_heads = 1>
+            (q, x, x, k, v, lengths, total)
+        }""",
+        one=np.array([1]),
+        w=f32(8, 8),
+    )
+    mask = np.ones((1, 5), np.int64)
+    inputs = {"x": f32(1, 2, 8), "mask": mask, "k": f32(1, 1, 3, 8), "v": f32(1, 1, 3, 8)}
+
+    assert_right(made, timed(made, tmp_path, inputs).run(inputs), inputs)
+
+
+def test_kernels_are_timed_at_the_sizes_of_given_inputs(tmp_path: Path) -> None:
+    """What the model finds in them, here places up to 6, fits into tensors of these sizes only."""
+    made = model(
+        """(float[n,4] x) => (float[n,4] y) {
+          zero = Constant <value_float = 0.0> ()
+          is_more = Greater (x, zero)
+          places = NonZero (is_more)
+          rows = Slice (places, zeroth, one, zeroth)
+          flat = Reshape (rows, any)
+          chosen = Gather (x, flat)
+          product = MatMul (chosen, w)
+          at = Unsqueeze (flat, one)
+          none = Sub (x, x)
+          y = ScatterND <reduction = "add"> (none, at, product)
+        }""",
+        any=np.array([-1]),
+        one=np.array([1]),
+        zeroth=np.array([0]),
+        w=f32(4, 4),
+    )
+    made.opset_import[0].version = 18
+    inputs = {"x": f32(7, 4)}
+
+    assert_right(made, timed(made, tmp_path, inputs).run(inputs), inputs)
 
 
 @pytest.mark.parametrize(

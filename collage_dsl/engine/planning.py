@@ -13,7 +13,7 @@ from collage_dsl.cost.store import default_store_path
 from collage_dsl.engine.costs import Priced, Pricing, with_provenance
 from collage_dsl.engine.devices import DefaultDevice
 from collage_dsl.engine.predicates import lookup
-from collage_dsl.engine.sizes import Part
+from collage_dsl.engine.sizes import Part, timed_sizes
 from collage_dsl.engine.steps import MIXED, Searched, searched
 from collage_dsl.engine.ties import without_ties
 from collage_dsl.engine.tune import TunedCandidate, Tuner, TuningOptions, existing_records
@@ -23,7 +23,6 @@ from collage_dsl.measuring.copies import CopyCost
 from collage_dsl.measuring.cost import MeasuredCost
 from collage_dsl.measuring.counts import Counts
 from collage_dsl.measuring.elsewhere import Elsewhere
-from collage_dsl.realization.draws import sizes_of
 from collage_dsl.report.documents import MeasurementsDocument
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import Plan, Regions, Reporter, Strategy
@@ -129,7 +128,7 @@ class Planner:
             stack,
             backend_of=self.backend_of,
             store=self.store_path,
-            sizes=sizes_of(part.graph),
+            sizes=timed_sizes(part),
             options={
                 "records": existing_records(self.tuning.path(self.store_path), stack),
                 "timeout": self.timeout,

@@ -16,6 +16,7 @@ from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import Graph, TensorType, members
 from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.sizes import Sizes, may_be, names_in, no_dimension, size_of
+from collage_dsl.realization.draws import sizes_of
 from collage_dsl.realization.executable import arrays_of
 from collage_dsl.realization.signature import Signature
 
@@ -37,6 +38,23 @@ class Part:
     graph: Graph
     shapes: Shapes | None
     inputs: Mapping[str, Array] | None
+
+
+def timed_sizes(part: Part) -> Sizes:
+    """
+    The sizes of symbolic dimensions at which the kernels of a part are timed: those that its inputs
+    have, else the usual ones.
+    """
+    usual = sizes_of(part.graph)
+    if part.inputs is None:
+        return usual
+    known = {
+        dim: size
+        for index in members(part.graph.parameters)
+        if (dims := _dims(part.graph, index))
+        for dim, size in zip(dims, np.shape(part.inputs[part.graph.nodes[index].name]), strict=True)
+    }
+    return {name: int(known.get(name, size)) for name, size in usual.items()}
 
 
 def parts_of(

@@ -46,15 +46,18 @@ class FoundValues:
         return dict(zip(wanted, values, strict=True))
 
 
+_OF_SHAPES = ("int32", "int64")
+
+
 def is_shape(graph: Graph, index: int) -> bool:
     """
-    Whether an ONNX node takes computed integers, such as the sizes of a `Resize`, which it may
-    refuse to be any others.
+    Whether an ONNX node takes computed integers, such as the sizes of a `Resize` or the lengths of
+    an attention with a cache, which it may refuse to be any others.
     """
     type_ = graph.nodes[index].type
     if not graph.computed >> index & 1 or not isinstance(type_, TensorType):
         return False
-    is_vector = type_.dtype == "int64" and type_.shape is not None and len(type_.shape) <= 1
+    is_vector = type_.dtype in _OF_SHAPES and type_.shape is not None and len(type_.shape) <= 1
     users = members(graph.users_of[index])
     return is_vector and any(isinstance(graph.nodes[user].value, OnnxNode) for user in users)
 
