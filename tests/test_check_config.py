@@ -2,6 +2,7 @@
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -202,3 +203,23 @@ def test_a_name_of_standard_input_needs_standard_input(warned: Path, command: st
     done = said(command, warned, "--stdin-filename", "a.collage")
 
     assert_one_message(done, 2, "add `-` to FILES")
+
+
+def test_a_configuration_is_parsed_again_only_where_it_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, loads = tmp_path / "pyproject.toml", tomllib.loads
+    parsed: list[str] = []
+
+    def noted(text: str) -> dict[str, Any]:
+        parsed.append(text)
+        return loads(text)
+
+    monkeypatch.setattr(tomllib, "loads", noted)
+    levels = []
+    for level in ("warning", "warning", "error"):
+        file.write_text(f'[tool.collage]\nfail-level = "{level}"\n# {tmp_path}\n')
+        levels.append(Configs().of(tmp_path / "a.collage").fail_level)
+
+    assert levels == ["warning", "warning", "error"]
+    assert len(parsed) == 2

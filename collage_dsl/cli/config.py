@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -110,10 +111,15 @@ def _longest(beginnings: Iterable[str], code: str) -> int:
 def _section(file: Path) -> Any:
     """The section `[tool.collage]` of `file`; None if it has none."""
     try:
-        content = tomllib.loads(text_of(file))
+        return _section_of(text_of(file))
     except (OSError, ValueError, RecursionError) as problem:
         raise CommandError(f"cannot read {file}: {cause_of(problem)}") from None
-    tool = content.get("tool")
+
+
+@lru_cache(maxsize=32)
+def _section_of(text: str) -> Any:
+    """A language server asks for the configuration of each file of a workspace, again and again."""
+    tool = tomllib.loads(text).get("tool")
     return tool.get("collage") if isinstance(tool, dict) else None
 
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 
 from collage_dsl.diagnostics import Diagnostic
@@ -18,7 +19,7 @@ from collage_dsl.rules import Pattern
 from collage_dsl.source import NEVER_SEARCHED, Source
 
 _MOST_FILES = 2000
-"""The most files of a workspace that are examined."""
+"""The most files in a folder of a workspace that are examined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,8 @@ class Files:
 
     def below(self, roots: Sequence[Path]) -> Iterator[Document]:
         """All open files, and those in the folders `roots`."""
-        found = (real_path(path) for root in roots for path in _spec_files(root))
+        files = (islice(_spec_files(root), _MOST_FILES) for root in roots)
+        found = map(real_path, chain.from_iterable(files))
         for path in dict.fromkeys([*self.texts, *found]):
             if other := self.document(path):
                 yield other
@@ -187,10 +189,6 @@ class Files:
 
 
 def _spec_files(root: Path) -> Iterator[Path]:
-    found = 0
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(set(folders) - NEVER_SEARCHED)
-        for name in sorted(names):
-            if name.endswith(".collage") and found < _MOST_FILES:
-                found += 1
-                yield Path(folder) / name
+        yield from (Path(folder) / name for name in sorted(names) if name.endswith(".collage"))
