@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from collage_dsl.cli.answer import answer
 from collage_dsl.cli.cost_store import existing_store
 from collage_dsl.cli.documents import (
     CalibrationDocument,
@@ -164,11 +165,9 @@ def calibrate_costs(store: Path | None, output_format: str) -> None:
     with CostStore(path) as costs:
         rows = [_rates(name, found) for name, found in calibrate(costs)]
     document = CalibrationDocument(store=str(path), machine=cpu_name(), backends=rows)
-    if output_format == "json":
-        write(json_text(document.plain()))
-        return
     head = ("backend", "multiplications", "from caches", "from memory", "launch", "cold", "")
-    show(f"{document.machine}: one core, kept in {path}\n\n{table(head, map(_speeds, rows))}")
+    text = f"{document.machine}: one core, kept in {path}\n\n{table(head, map(_speeds, rows))}"
+    answer(document, text, output_format)
 
 
 def _rates(backend: str, found: Rates | str) -> RatesDocument:

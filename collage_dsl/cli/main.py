@@ -650,8 +650,7 @@ def main() -> None:
 def _code(interrupt: Interrupt) -> int:
     try:
         code = app(standalone_mode=False, obj=main) or 0
-        if not sys.stdout.closed:  # as the language server leaves it
-            flush()
+        flush()
         return code
     except click.ClickException as error:
         tell(_usage(error))

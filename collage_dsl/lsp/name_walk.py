@@ -218,8 +218,9 @@ class _Walk:
             self.here(item, "dimension", item.span, owner)
         for statement in pattern.statements:
             if isinstance(statement, ast.Binding):
-                whole = self.statement_of(statement.name, statement.value.span)
-                self.here(statement.name, "value", whole, owner)
+                name, value = statement.name, statement.value
+                whole = Span(self.source, name.span.start, value.span.end)
+                self.here(name, "value", whole, owner)
         self.calls = {
             statement.name.text: self.operators(statement.value)
             for statement in pattern.statements
@@ -229,9 +230,6 @@ class _Walk:
         self.scopes.append((pattern.span, self.local))
         for statement in pattern.statements:
             self.pattern_statement(statement)
-
-    def statement_of(self, name: ast.Name, value: Span) -> Span:
-        return Span(self.source, name.span.start, value.end)
 
     def broken_inside(self, pattern: ast.Pattern) -> None:
         """Add names from statements with syntax errors: `s = add?(k, ;` defines `s`."""

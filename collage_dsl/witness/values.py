@@ -45,7 +45,7 @@ def some_of(values: Values, usual: Iterable[Value]) -> list[Value]:
         listed = [value for value in values.allowed if value in values]
         first = [value for value in usual if value in listed]
         return [*first, *sorted((v for v in listed if v not in first), key=str)]
-    found = [value for value in usual if _is_in(value, values)]
+    found = [value for value in usual if value in values]
     low, high = values.whole_bounds()
     step = values.modulus
     if low != -inf:
@@ -61,8 +61,4 @@ def some_of(values: Values, usual: Iterable[Value]) -> list[Value]:
     if not values.whole:
         ends = [end for end in (values.least, values.most) if not is_infinite(end)]
         found += [*ends, *(end + d for end in ends for d in (0.5, -0.5))]
-    return [value for value in dict.fromkeys(found) if _is_in(value, values)]
-
-
-def _is_in(value: Value, values: Values) -> bool:
-    return value in values
+    return [value for value in dict.fromkeys(found) if value in values]
