@@ -381,6 +381,10 @@ def test_an_argument_of_a_wrong_type_is_named(call: Callable[[], object], said: 
         (wrong.either, "`either` needs at least one value"),
         (lambda: wrong.match(RELU), "`p` takes 1 operand, not 0"),
         (lambda: wrong.PatternBuilder("q").yields(Y), "the pattern does not define `y`"),
+        (
+            lambda: wrong.PatternBuilder("q").value("x", dims=("..", 3, "..")),
+            "`dims` of `x` may have one `..`, not several",
+        ),
     ],
 )
 def test_an_argument_of_a_wrong_value_is_named(call: Callable[[], object], said: str) -> None:

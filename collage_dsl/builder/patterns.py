@@ -67,6 +67,8 @@ class PatternBuilder:
     def _parameter(self, parameter: Parameter, dims: Dims | None) -> Value:
         self.parameters.append(parameter)
         if dims is not None:
+            if list(dims).count(OPEN) > 1:
+                raise ValueError(f"`dims` of `{parameter.name}` may have one `{OPEN}`, not several")
             self.demands += [where for _, where in self.dimensions.demands(parameter, dims)]
         return Value(Reference(parameter.name))
 
