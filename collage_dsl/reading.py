@@ -92,6 +92,8 @@ def fault_in_words(fault: Mapping[str, Any]) -> str:
             return "this must not be empty"
         case "model_type" | "model_attributes_type" | "dict_type":
             return "an object with fields is needed here"
+        case "value_error":  # of a validator of ours
+            return str(fault["ctx"]["error"])
     return str(fault["msg"]).replace("Input should", "this should")
 
 

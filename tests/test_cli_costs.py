@@ -133,7 +133,7 @@ def document(cost: dict[str, object], context: str = "c", version: int = 1, **fi
         (document({"kernel": "a"}), "costs.0.context: this field is missing"),
         (document({**COST, "seconds": 1}, "d"), "the context `c` is not among `contexts`"),
         (document({**COST, "seconds": -1}), "costs.0.seconds: this should be greater"),
-        (document(COST), "either `seconds` or a `reason`"),
+        (document(COST), "costs.0: a cost has either `seconds` or a `reason`"),
         (document({**COST, "seconds": 1, "measured_at": "now"}), "costs.0.measured_at: "),
         (document({**COST, "seconds": 1, "measured_at": "2026-02-30 00:00:00"}), "no date"),
         (document({**COST, "seconds": 1}, options="[]"), "contexts.0.options: "),

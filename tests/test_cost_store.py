@@ -558,6 +558,8 @@ def test_what_the_table_does_not_price_is_infeasible_and_says_so(tmp_path: Path)
     ("text", "said"),
     [
         ("library: {ops: {}}", "library.ops: this must not be empty"),
+        ("library: {ops: {a: yes}}", "library.ops.a: this should be a number, not true or false"),
+        ("library: {discount: 2, ops: {a: 1}}", "library.discount: this should be less than or"),
         ("library: {ops: {a: cheap}}", "library.ops.a: this should be a valid number"),
         ("library: {lunch: 1, ops: {a: 1}}", "library.lunch: there is no field of this name"),
         ("library: {ops: {a: -1}}", "library.ops.a: this should be greater than or equal to 0"),

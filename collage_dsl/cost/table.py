@@ -6,7 +6,7 @@ from math import nan
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from collage_dsl.cost.cost import Cost, Infeasible
 from collage_dsl.cost.strict import Strict
@@ -19,7 +19,14 @@ class TableError(Exception):
     """A cost table cannot be used."""
 
 
-_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+def _no_truth(value: object) -> object:
+    """YAML reads `yes` and `on` as true, which pydantic would take for 1."""
+    if isinstance(value, bool):
+        raise ValueError("this should be a number, not true or false")
+    return value
+
+
+_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(_no_truth)]
 
 
 class TargetCosts(Strict):
@@ -32,7 +39,7 @@ class TargetCosts(Strict):
     """
 
     ops: dict[str, _Seconds] = Field(min_length=1)
-    discount: float = Field(default=0.9, ge=0, le=1)
+    discount: Annotated[_Seconds, Field(le=1)] = 0.9
     launch: _Seconds = 0
 
     def price(self, op: str) -> float | None:
