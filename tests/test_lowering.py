@@ -1,6 +1,6 @@
 """The second half of the pipeline, `collage.lowering`: what it builds computes what was said."""
 # TVMScript has the syntax of Python, and other habits.
-# ruff: noqa: N805, N812, SIM108
+# ruff: noqa: E741, N805, N812, SIM108
 
 from collections.abc import Callable
 from typing import Any
@@ -445,6 +445,130 @@ class ShortSizes:
         return c
 
 
+@I.ir_module
+class ShortNames:
+    """A compiled function of any size of 32 bits, public, called on numbers, names and formulas."""
+
+    @T.prim_func(s_tir=True)
+    def scaled(x_: T.handle, y_: T.handle):
+        n, m = T.int32(), T.int32()
+        x = T.match_buffer(x_, (n, m), "float32")
+        y = T.match_buffer(y_, (n, m), "float32")
+        for i, j in T.grid(n, m):
+            with T.sblock("scale"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                y[v_i, v_j] = x[v_i, v_j] * T.Cast("float32", n)
+
+    @R.function
+    def main(
+        x: R.Tensor((3, 8), "float32"),
+        y: R.Tensor(("k", "l"), "float32"),
+        z: R.Tensor(("k", "k * 2"), "float32"),
+    ):
+        k, l = T.int64(), T.int64()
+        cls = ShortNames
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.call_tir(cls.scaled, (a,), out_ty=R.Tensor((3, 8), "float32"))
+            c = R.negative(b)
+            d = R.exp(y)
+            e = R.call_tir(cls.scaled, (d,), out_ty=R.Tensor((k, l), "float32"))
+            f = R.negative(e)
+            g = R.exp(z)
+            h = R.call_tir(cls.scaled, (g,), out_ty=R.Tensor((k, k * 2), "float32"))
+            i = R.negative(h)
+            R.output(c, f, i)
+        return (c, f, i)
+
+
+NOTED = relax.transform.AnnotateTIROpPattern()
+
+
+@pytest.mark.parametrize("module", [ShortNames, NOTED(ShortNames)])
+def test_a_compiled_function_may_have_names_of_32_bits_for_its_sizes(module: tvm.IRModule) -> None:
+    generator = np.random.default_rng(2)
+    given = [generator.normal(size=size).astype(np.float32) for size in ((3, 8), (4, 5), (4, 8))]
+
+    for actual in (run(module, *given), lowered(module, *given)):
+        for result, x in zip(actual, given, strict=True):
+            np.testing.assert_allclose(result, -len(x) * np.exp(x), rtol=1e-5)
+
+
+@I.ir_module
+class SizesAsArguments:
+    """Compiled functions that take their sizes, and other numbers, as arguments."""
+
+    @T.prim_func(s_tir=True)
+    def filled(n: T.int64, y_: T.handle):
+        y = T.match_buffer(y_, (n,), "float32")
+        for i in range(n):
+            with T.sblock("fill"):
+                v_i = T.axis.spatial(n, i)
+                y[v_i] = T.float32(2)
+
+    @T.prim_func(s_tir=True)
+    def scaled(x_: T.handle, n: T.int64, by: T.float32, y_: T.handle):
+        x = T.match_buffer(x_, (n,), "float32")
+        y = T.match_buffer(y_, (n,), "float32")
+        for i in range(n):
+            with T.sblock("scale"):
+                v_i = T.axis.spatial(n, i)
+                y[v_i] = x[v_i] * by + T.Cast("float32", n)
+
+    @R.function
+    def main(x: R.Tensor((8,), "float32"), y: R.Tensor(("k",), "float32")):
+        k = T.int64()
+        cls = SizesAsArguments
+        with R.dataflow():
+            a = R.call_tir(cls.filled, (8,), out_ty=R.Tensor((8,), "float32"))
+            b = R.add(x, a)
+            c = R.call_tir(cls.scaled, (b, 8, T.float32(3)), out_ty=R.Tensor((8,), "float32"))
+            d = R.negative(c)
+            e = R.call_tir(cls.filled, (k,), out_ty=R.Tensor((k,), "float32"))
+            f = R.add(y, e)
+            g = R.call_tir(cls.scaled, (f, k, T.float32(3)), out_ty=R.Tensor((k,), "float32"))
+            h = R.negative(g)
+            R.output(d, h)
+        return (d, h)
+
+
+@pytest.mark.parametrize("module", [SizesAsArguments, NOTED(SizesAsArguments)])
+def test_a_compiled_function_may_take_its_sizes_as_arguments(module: tvm.IRModule) -> None:
+    generator = np.random.default_rng(2)
+    given = [generator.normal(size=size).astype(np.float32) for size in (8, 5)]
+
+    for actual in (run(module, *given), lowered(module, *given)):
+        for result, x in zip(actual, given, strict=True):
+            np.testing.assert_allclose(result, -3 * (x + 2) - len(x), rtol=1e-5)
+
+
+@I.ir_module
+class WithoutBlock:
+    @T.prim_func(private=True, s_tir=True)
+    def twice(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+        for i in range(8):
+            y[i] = x[i] * T.float32(2)
+
+    @R.function
+    def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+        cls = WithoutBlock
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.call_tir(cls.twice, (a,), out_ty=R.Tensor((8,), "float32"))
+            c = R.negative(b)
+            R.output(c)
+        return c
+
+
+def test_a_compiled_function_without_blocks_is_in_no_kernel() -> None:
+    x = np.random.default_rng(2).normal(size=8).astype(np.float32)
+
+    (actual,) = run(WithoutBlock, x)
+
+    assert kernels(partitioned(WithoutBlock)) == {"tvm_exp", "tvm_negative"}
+    np.testing.assert_allclose(actual, -2 * np.exp(x), rtol=1e-5)
+
+
 @pytest.mark.parametrize("module", [Sized, ShortSizes])
 def test_a_compiled_function_is_fused_at_the_sizes_of_the_kernel(module: tvm.IRModule) -> None:
     x = np.random.default_rng(2).normal(size=(3, 8)).astype(np.float32)
@@ -665,3 +789,18 @@ def test_kernels_of_sorts_and_scans_are_measured(tmp_path: Any) -> None:
     measured = collage.CollagePartition(NATIVE, store=tmp_path / "costs")(module)
 
     assert kernels(measured) == {"tvm_sort", "tvm_cumsum"}
+
+
+@I.ir_module
+class Sharded:
+    @R.function
+    def main(x: R.Tensor((10, 10), "float32")) -> R.Tensor((10, 5), "float32"):
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.dist.redistribute_replica_to_shard(a, num_workers=2, axis=1)
+            R.output(b)
+        return b
+
+
+def test_a_call_that_talks_to_other_processes_is_in_no_kernel() -> None:
+    assert kernels(partitioned(Sharded)) == {"tvm_exp"}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import tvm
+from tvm import s_tir, tirx
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import NATIVE
@@ -23,7 +24,7 @@ from collage_dsl.graph import (
     Type,
 )
 from collage_dsl.graph.onnx_node import OnnxNode
-from collage_dsl.graph.operators import PACKED_CALLS
+from collage_dsl.graph.operators import CALL_TIR, PACKED_CALLS
 from collage_dsl.graph.sizes import UNKNOWN
 
 
@@ -89,7 +90,9 @@ def _unsupported(graph: Graph, node: Node) -> str | None:
         return f"TVM has no operator for `{node.op}` at `{node.name}`{lacking}"
     if node.op in PACKED_CALLS:
         return f"`{node.attrs['function']}` is a packed function, of which TVM has no code"
-    if node.op.startswith("ccl."):
+    if node.op == CALL_TIR and not has_root_block(node.value):
+        return f"`{node.attrs['function']}` has no root block (`T.sblock`), so TVM does not fuse it"
+    if node.op.startswith(("ccl.", "dist.")):
         return f"`{node.op}` at `{node.name}` talks to other processes, which no kernel of TVM does"
     if node.op in _LEFT:
         return f"`{node.op}` at `{node.name}` {_LEFT[node.op]}"
@@ -104,6 +107,12 @@ def _unsupported(graph: Graph, node: Node) -> str | None:
     if known and isinstance(data, TensorType) and data.dtype not in known:
         return f"TVM does not sort {data.dtype}, as {node.op} at `{node.name}` does"
     return None
+
+
+def has_root_block(function: Any) -> bool:
+    """Whether TVM fuses and schedules a PrimFunc. One that only a text names is taken to be so."""
+    is_known = isinstance(function, tirx.PrimFunc)
+    return not is_known or isinstance(function.body, s_tir.SBlockRealize)
 
 
 def _tensors(type_: Type) -> tuple[TensorType, ...]:

@@ -31,7 +31,7 @@ from collage_dsl.realization.shape_functions import with_shape_functions
 from collage_dsl.realization.specialize import specialized
 from collage_dsl.realization.symbols import with_symbols
 from collage_dsl.realization.wider_types import in_wider_types
-from collage_dsl.realization.writes import packed_writes, with_blocks_at_writes
+from collage_dsl.realization.writes import packed_writes, with_own_blocks
 
 _FUSE_OPS = (relax.transform.AnnotateTIROpPattern, relax.transform.FuseOps)
 
@@ -76,7 +76,7 @@ def lowering(backends: Sequence[Backend] = (), *, prepares_at_load: bool = False
         with target:
             lowered = lower(module, target, given, prepares_at_load=prepares_at_load)
             written = packed_writes(lowered)
-            module = without_copies(_in_turn(_TO_CALLS, lowered))
+            module = without_copies(_in_turn(_TO_CALLS, with_own_blocks(lowered)))
             module = with_types_of_closures(with_planned_memory(module, written))
             module = _in_turn(_TO_VM, module)
             return with_symbols(with_shape_functions(module))
@@ -173,7 +173,7 @@ def fused(
     module = in_wider_types(module)
     module = relax.backend.DispatchSampling()(module)
     module = relax.backend.DispatchSortScan()(module)  # LegalizeOps leaves sort, topk, cumsum
-    module = with_blocks_at_writes(with_plain_buffers(legalized(module, before), before))
+    module = with_own_blocks(with_plain_buffers(legalized(module, before), before))
     module = _without_bare_projections(_in_turn(_FUSE_OPS, module))
     module = relax.transform.FuseTIR()(specialized(module))
     module = with_own_functions(module)

@@ -20,7 +20,8 @@ def specialized(module: tvm.IRModule) -> tvm.IRModule:
 
     FuseTIR of TVM 0.27 refuses a PrimFunc of any size that takes what the kernel itself has made,
     unless its sizes in the call are names too, each another one. Numbers and formulas, such as
-    `n * 2`, it refuses. It also refuses numbers of 32 bits, as `T.Buffer((4, 8), "float32")` has.
+    `n * 2`, it refuses. It also refuses sizes of 32 bits, as `T.Buffer((4, 8), "float32")` has. A
+    parameter that is a size, such as `n: T.int64`, is left out.
     """
     functions = dict(module.functions_items())
     taken = {str(var.name_hint) for var in functions}
@@ -29,13 +30,17 @@ def specialized(module: tvm.IRModule) -> tvm.IRModule:
         if expr.op != _CALL_TIR or not isinstance(functions[expr.args[0]], tirx.PrimFunc):
             return expr
         callee = expr.args[0]
-        sizes = dict(_sizes(functions[callee], expr))
-        if _is_renaming(sizes) and not _has_short_sizes(functions[callee]):
+        function = functions[callee]
+        sizes = dict(_sizes(function, expr))
+        if _is_renaming(sizes) and not _has_short_sizes(function):
             return expr
-        own = global_var(unique(str(callee.name_hint), taken), callee.ty)
-        functions[own] = _replaced(functions[callee], sizes)
-        changed = relax.Call(expr.op, [own, *expr.args[1:]], expr.attrs, expr.ty_args)
-        return typed(changed, expr.ty)
+        own_function = _replaced(function, sizes)
+        own = global_var(unique(str(callee.name_hint), taken), own_function.ty)
+        functions[own] = own_function
+        given = zip(function.params, expr.args[1].fields, strict=False)  # results follow
+        arguments = [value for param, value in given if hash(param) not in sizes]
+        passed = [own, tvm.ir.Tuple(arguments), *expr.args[2:]]
+        return typed(relax.Call(expr.op, passed, expr.attrs, expr.ty_args), expr.ty)
 
     for var, function in module.functions_items():
         is_primitive = bool((function.attrs or {}).get("Primitive"))
@@ -63,11 +68,18 @@ def _is_renaming(sizes: Mapping[int, Any]) -> bool:
 
 def _has_short_sizes(function: Any) -> bool:
     types = [each.ty for each in function.params if isinstance(each.ty, tirx.BufferType)]
-    return any(_long(size) is not size for type_ in types for size in type_.shape)
+    return any(str(size.ty.dtype) == "int32" for type_ in types for size in type_.shape)
 
 
 def _replaced(function: Any, sizes: Mapping[int, Any]) -> Any:
-    sized = tvm_ffi.structural_map(function, (tvm.ir.Var, lambda var: sizes.get(hash(var), var)))
+    def size(var: Any) -> Any:
+        known = sizes.get(hash(var), var)
+        return known.astype(str(var.ty.dtype)) if known is not var else var
+
+    given = {param: size(param) for param in function.params if hash(param) in sizes}
+    function = function.specialize(given) if given else function
+    function = function.without_attr("global_symbol")  # so that nothing keeps it once it is fused
+    sized = tvm_ffi.structural_map(function, (tvm.ir.Var, size))
     return tvm_ffi.structural_map(sized, (tirx.BufferType, _with_long_sizes))
 
 
@@ -85,7 +97,11 @@ def _with_long_sizes(buffer: Any) -> Any:
     )
 
 
-def _long(number: Any) -> Any:
-    """A number of 32 bits as one of 64; anything else as it is."""
-    is_short = isinstance(number, tirx.IntImm) and str(number.ty.dtype) == "int32"
-    return tirx.IntImm("int64", number.value) if is_short else number
+def _long(size: Any) -> Any:
+    """A size of 32 bits as one of 64, where it is a number or a cast; anything else as it is."""
+    match size:
+        case tirx.IntImm() if str(size.ty.dtype) == "int32":
+            return tirx.IntImm("int64", size.value)
+        case tirx.Cast() if str(size.value.ty.dtype) == "int64":
+            return size.value
+    return size
