@@ -17,6 +17,7 @@ from tvm.script import relax as R
 from tvm.script import tirx as T
 
 import collage_dsl as collage
+from collage_dsl.realization.errors import BuildError
 from tests.cases import covering
 from tests.partitioned import LLVM
 
@@ -804,3 +805,49 @@ class Sharded:
 
 def test_a_call_that_talks_to_other_processes_is_in_no_kernel() -> None:
     assert kernels(partitioned(Sharded)) == {"tvm_exp"}
+
+
+@I.ir_module
+class Private:
+    @R.function(private=True)
+    def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+        cls = Private
+        return cls.negated(R.exp(x))
+
+    @R.function(private=True)
+    def negated(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+        return R.negative(x)
+
+
+def test_a_module_without_public_functions_has_its_main() -> None:
+    x = np.random.default_rng(2).normal(size=8).astype(np.float32)
+
+    (actual,) = run(Private, x)
+
+    np.testing.assert_allclose(actual, -np.exp(x), rtol=1e-5)
+
+
+@I.ir_module(check_well_formed=False)
+class OfOtherRank:
+    @T.prim_func(private=True, s_tir=True)
+    def copied(x_: T.handle, y: T.Buffer((16,), "float32")):
+        n = T.int64()
+        x = T.match_buffer(x_, (n, T.int64(4)), "float32")
+        for i, j in T.grid(n, T.int64(4)):
+            with T.sblock("copy"):
+                v_i, v_j = T.axis.remap("SS", [i, j])
+                y[v_i * T.int64(4) + v_j] = x[v_i, v_j]
+
+    @R.function
+    def main(x: R.Tensor((16,), "float32")) -> R.Tensor((16,), "float32"):
+        cls = OfOtherRank
+        with R.dataflow():
+            a = R.exp(x)
+            b = R.call_tir(cls.copied, (a,), out_ty=R.Tensor((16,), "float32"))
+            R.output(b)
+        return b
+
+
+def test_a_compiled_function_that_is_called_on_another_rank_is_refused() -> None:
+    with pytest.raises(BuildError, match="`copied` is called on"):
+        run(NOTED(OfOtherRank), np.zeros(16, np.float32))

@@ -29,7 +29,7 @@ from collage_dsl.realization.plain_buffers import with_plain_buffers
 from collage_dsl.realization.planned_memory import with_planned_memory
 from collage_dsl.realization.shape_functions import with_shape_functions
 from collage_dsl.realization.specialize import specialized
-from collage_dsl.realization.symbols import with_symbols
+from collage_dsl.realization.symbols import with_entry, with_symbols
 from collage_dsl.realization.wider_types import in_wider_types
 from collage_dsl.realization.writes import packed_writes, with_own_blocks
 
@@ -74,7 +74,7 @@ def lowering(backends: Sequence[Backend] = (), *, prepares_at_load: bool = False
     def lower_module(module: tvm.IRModule, _context: Any) -> tvm.IRModule:
         target = tvm.target.Target.current(allow_none=True) or host_target()
         with target:
-            lowered = lower(module, target, given, prepares_at_load=prepares_at_load)
+            lowered = lower(with_entry(module), target, given, prepares_at_load=prepares_at_load)
             written = packed_writes(lowered)
             module = without_copies(_in_turn(_TO_CALLS, with_own_blocks(lowered)))
             module = with_types_of_closures(with_planned_memory(module, written))

@@ -7,6 +7,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
+from collage_dsl.realization.errors import BuildError
 from collage_dsl.realization.place import unique
 from collage_dsl.realization.replaced import global_var, typed, with_functions
 
@@ -55,6 +56,9 @@ def _sizes(function: Any, call: Any) -> Iterator[tuple[int, Any]]:
     types = [*(argument.ty for argument in call.args[1].fields), *results]
     for param, type_ in zip(function.params, types, strict=False):
         if isinstance(type_, relax.TensorType) and isinstance(type_.shape, relax.ShapeExpr):
+            if len(param.shape) != len(type_.shape.values):
+                called, shape = call.args[0].name_hint, list(param.shape)
+                raise BuildError(f"`{called}` is called on {type_}, in place of the shape {shape}")
             for name, size in zip(param.shape, type_.shape.values, strict=True):
                 if isinstance(name, tvm.ir.Var):
                     yield hash(name), size

@@ -8,6 +8,21 @@ from collage_dsl.realization.native import is_prim_func
 from collage_dsl.realization.replaced import global_var, with_functions
 
 _PREFIX = "system_lib_prefix"
+_SYMBOL = "global_symbol"
+
+
+def with_entry(module: tvm.IRModule) -> tvm.IRModule:
+    """
+    `module`, in which `main` is public if no function of Relax is. TVM removes a private function
+    that nothing calls, and that would be all of them.
+    """
+    functions = dict(module.functions_items())
+    inside = {var: each for var, each in functions.items() if isinstance(each, relax.Function)}
+    main = next((var for var in inside if str(var.name_hint) == "main"), None)
+    if main is None or any((each.attrs or {}).get(_SYMBOL) for each in inside.values()):
+        return module
+    functions[main] = functions[main].with_attr(_SYMBOL, "main")
+    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
 
 
 def with_symbols(module: tvm.IRModule) -> tvm.IRModule:
