@@ -112,6 +112,8 @@ def difference(
         return ""
     if found.shape != right.shape or found.dtype != right.dtype:
         return f"{found.dtype}{found.shape} in place of {right.dtype}{right.shape}"
+    if is_a_step_off(made.model, found, right):
+        return ""
 
     def others() -> list[Array]:
         return [each[name] for each in doubtful(made, inputs, unit) if name in each]
@@ -120,6 +122,19 @@ def difference(
     if error <= max(allowed, least(right) * (8 if cancels(made.model) else 1)):
         return ""
     return f"error {error:.2g}, allowed {allowed:.2g}: {_shown(found)}, not {_shown(right)}"
+
+
+def is_a_step_off(model: ModelProto, found: Array, right: Array) -> bool:
+    """
+    Whether few quantized numbers are next to the right ones. Where all operands are constants that
+    lead to the middle between two, no shaken inputs show that either is right.
+    """
+    if right.dtype.kind not in "iu" or right.itemsize > 1:
+        return False
+    if not any("QLinear" in node.op_type or "Quant" in node.op_type for node in model.graph.node):
+        return False
+    steps = np.abs(found.astype(int) - right.astype(int))
+    return bool(steps.max(initial=0) <= 1 and (steps > 0).mean() < 0.1)
 
 
 def least(right: Array) -> float:
