@@ -851,3 +851,20 @@ class OfOtherRank:
 def test_a_compiled_function_that_is_called_on_another_rank_is_refused() -> None:
     with pytest.raises(BuildError, match="`copied` is called on"):
         run(NOTED(OfOtherRank), np.zeros(16, np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("name", ["cosh", "sinh"])
+def test_compiled_hyperbolic_functions_are_native_kernels(name: str, dtype: str) -> None:
+    x = relax.Var("x", relax.TensorType((16,), dtype))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(builder.call_te(getattr(tvm.topi, name), x))
+        builder.emit_func_output(result)
+    given = np.random.default_rng(2).normal(size=16).astype(dtype)
+
+    (actual,) = run(builder.get(), given)
+
+    allowed = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-14}[dtype]
+    np.testing.assert_allclose(actual, getattr(np, name)(given), rtol=allowed)

@@ -77,6 +77,25 @@ def _exact_tangent(call: Any) -> Expr:
     return tirx.call_pure_extern(str(call.ty.dtype), symbol, x) if symbol else call
 
 
+def with_hyperbolic_functions(function: Any) -> Any:
+    """
+    A scheduled function with `sinh` and `cosh` of the C library. TVM 0.27 makes no code of its
+    own for them in vectors.
+    """
+    return tvm_ffi.structural_map(function, (Call, _of_c_library))
+
+
+def _of_c_library(call: Any) -> Expr:
+    name = getattr(call.op, "name", "").removeprefix("tirx.")
+    if name not in ("cosh", "sinh"):
+        return call
+    (x,), dtype = call.args, str(call.ty.dtype)
+    if dtype == "float64":
+        return tirx.call_pure_extern(dtype, name, x)
+    wide = tirx.call_pure_extern("float32", f"{name}f", x.astype("float32"))
+    return wide.astype(dtype)
+
+
 def _chosen(cast: Any) -> Expr:
     """1 or 0 for a truth value. TVM 0.27 fails where a name has a vector of casts as its value."""
     dtype = str(cast.ty.dtype)
