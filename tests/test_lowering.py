@@ -819,12 +819,16 @@ class Private:
         return R.negative(x)
 
 
+IN_BLOCKS = relax.transform.ConvertToDataflow(min_size=1)
+
+
 def test_a_module_without_public_functions_has_its_main() -> None:
     x = np.random.default_rng(2).normal(size=8).astype(np.float32)
 
-    (actual,) = run(Private, x)
-
-    np.testing.assert_allclose(actual, -np.exp(x), rtol=1e-5)
+    for target in ("native", "onnxruntime"):
+        module = collage.CollagePartition([target], cost=lambda _: 1e-5)(IN_BLOCKS(Private))
+        (actual,) = lowered(module, x)
+        np.testing.assert_allclose(actual, -np.exp(x), rtol=1e-5)
 
 
 @I.ir_module(check_well_formed=False)

@@ -14,12 +14,14 @@ _SYMBOL = "global_symbol"
 def with_entry(module: tvm.IRModule) -> tvm.IRModule:
     """
     `module`, in which `main` is public if no function of Relax is. TVM removes a private function
-    that nothing calls, and that would be all of them.
+    that nothing calls, and that would be all of them. The symbol of a library's kernel is not
+    one to be called by.
     """
     functions = dict(module.functions_items())
     inside = {var: each for var, each in functions.items() if isinstance(each, relax.Function)}
     main = next((var for var in inside if str(var.name_hint) == "main"), None)
-    if main is None or any((each.attrs or {}).get(_SYMBOL) for each in inside.values()):
+    attrs = [each.attrs or {} for each in inside.values()]
+    if main is None or any(each.get(_SYMBOL) and not each.get("Codegen") for each in attrs):
         return module
     functions[main] = functions[main].with_attr(_SYMBOL, "main")
     return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
