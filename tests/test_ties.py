@@ -271,6 +271,31 @@ def test_one_kernel_that_seems_to_cost_somewhat_more_than_several_is_timed_once_
         settled(later, [apart, (whole,)])
 
 
+@pytest.mark.parametrize(
+    ("first", "again", "costs"), [(2.1, 1.9, 1.9), (2.1, 2.2, 2.1), (1.9, 0, 1.9), (2.4, 0, 2.4)]
+)
+def test_one_kernel_that_seems_to_cost_more_than_several_in_turn_is_timed_in_turn_once_more(
+    cost: MeasuredCost, answers: Answers, first: float, again: float, costs: float
+) -> None:
+    times = [{"a": 1.0, "b": first}, {"a": 1.1, "b": again}]
+    answers.alone = {"a": 1.0, "b": 2.15}.__getitem__
+    answers.in_turn = lambda name: times[min(len(answers.turns), 2) - 1][name]
+    apart = joining(A, "a"), joining(A, "b"), joining(A, "t", "y")
+    whole = joining(B, "a", "b", "t", "y")
+    for each in (*apart, whole):
+        cost(each)
+
+    settled(cost, [apart, (whole,)])
+
+    assert cost(whole) == costs
+    assert cost(apart[0]) == 1.0, "the lower of two"
+    assert len(answers.turns) == (2 if again else 1)
+    with MeasuredCost(lambda _: Tvm(), cost.store) as later:
+        assert [later(each) for each in (*apart, whole)] == [*map(cost, apart), costs]
+        settled(later, [apart, (whole,)])
+    assert len(answers.turns) == (2 if again else 1)
+
+
 def test_where_kernels_cannot_run_in_turn_their_costs_stay(
     cost: MeasuredCost, answers: Answers
 ) -> None:

@@ -31,6 +31,7 @@ from collage_dsl.measuring.ways import (
     close_variants,
     close_ways,
     doubted,
+    doubted_in_turn,
     is_unsure,
     joined,
     made_equal,
@@ -191,7 +192,8 @@ class MeasuredCost:
         """
         timed = list(timed)
         unsure = joined(filter(is_unsure, map(self._close, timed)))
-        if self._are_changed(unsure, self._doubted(timed, unsure)):
+        twice = [] if unsure else map(doubted_in_turn, map(self._ways, timed))
+        if self._are_changed(unsure, self._doubted(timed, unsure), joined(filter(None, twice))):
             self._equal.clear()
             return True
         every = [wanted for group in groups for way in self._ways(group) for wanted, _ in way]
@@ -207,15 +209,16 @@ class MeasuredCost:
         found = {part[0].key: part for group in groups for part in doubted(self._ways(group))}
         return tuple(part for key, part in found.items() if key not in known)
 
-    def _are_changed(self, groups: Sequence[Way], alone: Way) -> bool:
+    def _are_changed(self, groups: Sequence[Way], alone: Way, twice: Sequence[Way]) -> bool:
         """
-        Time the kernels of each group in turn, and those `alone` once more; whether any costs
-        something else now.
+        Time the kernels of each group in turn, and once more those `alone` and each group `twice`;
+        whether any costs something else now.
         """
-        every = [wanted for parts in (*groups, alone) for wanted, _ in parts]
+        every = [wanted for parts in (*groups, alone, *twice) for wanted, _ in parts]
         before = [self._chosen(wanted) for wanted in every]
         self.timer.know(each for wanted in every for each in wanted.offered)
         jobs = [*map(self._in_turn, groups), *(self._again(*part) for part in alone)]
+        jobs += map(self._again_in_turn, twice)
         self.timer.run(jobs)
         pairs = zip(before, map(self._chosen, every), strict=True)
         return any((old.variant, old.cost) != (new.variant, new.cost) for old, new in pairs)
@@ -260,13 +263,23 @@ class MeasuredCost:
 
     def _again(self, wanted: Wanted, known: Measurement) -> Job[Task, Any]:
         """Time a kernel once more, and keep the lower of the two times."""
+        again = yield from self.timer.time(by_variant(wanted, known))
+        self._keep_lower(wanted, known, again)
+
+    def _again_in_turn(self, parts: Way) -> Job[Task, Any]:
+        """Time kernels in turn once more, and keep the lower of the two times of each."""
+        timings = yield from self.timer.time_in_turn([by_variant(*part) for part in parts])
+        if timings is not None:
+            for part, again in zip(parts, timings, strict=True):
+                self._keep_lower(*part, again)
+
+    def _keep_lower(self, wanted: Wanted, known: Measurement, again: object) -> None:
         cost, spread = known.cost, known.spread
         assert spread is not None
         assert not isinstance(cost, Infeasible)
-        again = yield from self.timer.time(by_variant(wanted, known))
         if isinstance(again, Timing) and again.spread and again.seconds < cost:
             cost, spread = again.seconds, again.spread
-        spread = replace(spread, method=spread.method + LOWER_OF_TWO)
+        spread = replace(spread, method=spread.method.removesuffix(LOWER_OF_TWO) + LOWER_OF_TWO)
         self._replace(wanted, self._kept.keep(replace(known, cost=cost, spread=spread)))
 
     def _replace(self, wanted: Wanted, measured: Measurement) -> None:

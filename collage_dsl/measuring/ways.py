@@ -106,6 +106,25 @@ def doubted(ways: Sequence[Way]) -> Way:
     return tuple(part for part in parts if runs(part[1]) and not was_timed_again(part[1]))
 
 
+def doubted_in_turn(ways: Sequence[Way]) -> Way:
+    """
+    The kernels of the first way, which is planned, and of those with fewer kernels that cost
+    somewhat more, all timed in turn. They are timed in turn once more, for the fewer seldom do so:
+    probably their data lay in memory where they displace each other from the caches.
+    """
+    first: Way = ways[0] if ways else ()
+    margin, total = _most(ways), _total(first)
+
+    def is_doubted(way: Way) -> bool:
+        both = [each for _, each in (*way, *first) if runs(each)]
+        is_near = total < _total(way) <= total * (1 + _NEAR) and not _is_equal(way, first, margin)
+        return is_near and all(map(_is_in_turn, both)) and not all(map(_is_twice_in_turn, both))
+
+    few = [way for way in ways if len(way) < len(first) and is_doubted(way)]
+    parts = {part[0].key: part for way in (first, *few) for part in way if runs(part[1])}
+    return tuple(parts.values()) if few else ()
+
+
 def close_variants(every: Sequence[Measurement], chosen: Measurement) -> list[Measurement]:
     """The variants of a kernel that run code and may cost as little as the chosen one."""
     return [each for each in every if runs(each) and may_be_equal([each], [chosen], _NEAR)]
@@ -203,7 +222,17 @@ def is_unsure(parts: Way) -> bool:
 
 def was_in_turn(measured: Measurement) -> bool:
     """Whether a kernel was timed in turn with others, or costs what was never timed."""
-    return measured.spread is None or measured.spread.method.endswith(IN_TURN)
+    return measured.spread is None or _is_in_turn(measured)
+
+
+def _is_in_turn(measured: Measurement) -> bool:
+    spread = measured.spread
+    return spread is not None and spread.method.removesuffix(LOWER_OF_TWO).endswith(IN_TURN)
+
+
+def _is_twice_in_turn(measured: Measurement) -> bool:
+    spread = measured.spread
+    return spread is not None and spread.method.endswith(IN_TURN + LOWER_OF_TWO)
 
 
 def was_timed_again(measured: Measurement) -> bool:
