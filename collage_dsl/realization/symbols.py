@@ -24,7 +24,7 @@ def with_entry(module: tvm.IRModule) -> tvm.IRModule:
     if main is None or any(each.get(_SYMBOL) and not each.get("Codegen") for each in attrs):
         return module
     functions[main] = functions[main].with_attr(_SYMBOL, "main")
-    return tvm.IRModule(functions, attrs=module.attrs, global_infos=module.global_infos)
+    return with_functions(module, functions)
 
 
 def with_symbols(module: tvm.IRModule) -> tvm.IRModule:
