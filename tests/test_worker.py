@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Generator, Iterable, Iterator
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -231,6 +232,28 @@ def test_a_process_that_never_is_ready_is_the_fault_of_the_machine(
 
     with Workers(work) as worker:
         assert run(worker, "this") == Failed("no process for it could be started", passing=True)
+
+
+def test_a_signal_comes_after_a_process_has_been_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that begins to start and is left alone prints a traceback."""
+    begins, started = ForkServerProcess.start, list[int | None]()
+
+    def start(process: ForkServerProcess) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        begins(process)
+        started.append(process.pid)
+
+    def terminated(*_: object) -> None:
+        raise SystemExit(143)
+
+    monkeypatch.setattr(ForkServerProcess, "start", start)
+    before = signal.signal(signal.SIGTERM, terminated)
+    try:
+        with pytest.raises(SystemExit), Workers(work) as workers:
+            run(workers, "this")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert len(started) == 1
 
 
 def test_an_exception_is_the_reason_of_the_failure(worker: Workers[str, str | int]) -> None:

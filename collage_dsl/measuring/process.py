@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from collage_dsl.cost import Refusal
 from collage_dsl.measuring.memory import exhausted, says_no_memory, set_limit
+from collage_dsl.measuring.signals import delayed_signals
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -135,9 +136,11 @@ def started(work: Work[Any, Any], memory: int) -> Serving:
     errors, printing = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(theirs, printing, work, memory), daemon=True)
     try:
+        # One that has begun to start, and then hears no more of this process, prints a traceback.
         with _ONE_AT_A_TIME, _without_main(), _environment(), _without_interrupts():
             server = _server()
-            process.start()
+            with delayed_signals():
+                process.start()
             is_replaced = server not in (None, _server())
     except BaseException:
         ours.close()
