@@ -10,12 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from collage_dsl.frontend.errors import FrontendError, ShapesError, UnreadableModelError, no_model
-from collage_dsl.frontend.onnx_check import (
-    check_names,
-    check_texts,
-    np_dtype,
-    size_fault,
-)
+from collage_dsl.frontend.onnx_check import check_names, check_texts, np_dtype, size_fault
 from collage_dsl.frontend.onnx_data import Data, read, read_nested, unreadable_data
 from collage_dsl.frontend.onnx_inlined import inlined
 from collage_dsl.frontend.onnx_newest import has_new_operators, is_too_new, lowered

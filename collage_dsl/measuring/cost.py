@@ -273,7 +273,8 @@ class MeasuredCost:
             for part, again in zip(parts, timings, strict=True):
                 self._keep_lower(*part, again)
 
-    def _keep_lower(self, wanted: Wanted, known: Measurement, again: object) -> None:
+    def _keep_lower(self, wanted: Wanted, known: Measurement, again: Timing | Failed) -> None:
+        """Keep the lower of two times of a kernel, of which the second may have failed."""
         cost, spread = known.cost, known.spread
         assert spread is not None
         assert not isinstance(cost, Infeasible)

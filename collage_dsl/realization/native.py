@@ -11,10 +11,7 @@ from tvm import relax, tirx
 
 from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import GPU_KINDS, find_backend, native_name
-from collage_dsl.backends.schedule.functions import (
-    with_exact_tangents,
-    with_hyperbolic_functions,
-)
+from collage_dsl.backends.schedule.functions import with_hyperbolic_functions
 from collage_dsl.backends.schedule.ieee import with_ieee_values
 from collage_dsl.backends.schedule.variants import Scheduled, VariantError
 from collage_dsl.backends.variants import IN_PLACE
@@ -82,7 +79,7 @@ class Mark:
         """
         if str(self.target.kind.name) in GPU_KINDS:
             return function
-        function = with_hyperbolic_functions(with_exact_tangents(function))
+        function = with_hyperbolic_functions(function)
         return function if self.is_fast_math else with_ieee_values(function)
 
     def is_made_with(self, target: Any) -> bool:

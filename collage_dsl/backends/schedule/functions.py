@@ -58,18 +58,26 @@ def vectorisable(value: Expr) -> Expr:
     return tvm_ffi.structural_map(value, rules)
 
 
-def with_exact_tangents(function: Any) -> Any:
+def with_hyperbolic_functions(function: Any) -> Any:
     """
-    A scheduled function with `tanh` as exact near 0 as elsewhere. TVM's code for a CPU divides
-    `1 - exp(-2x)`, which has no digits left there.
+    A scheduled function with `tanh` as exact near 0 as elsewhere, and with `sinh` and `cosh` of the
+    C library. For `tanh`, TVM's code for a CPU divides `1 - exp(-2x)`, which has no digits left
+    there; for the others, TVM 0.27 makes no code of its own in vectors.
     """
-    return tvm_ffi.structural_map(function, (Call, _exact_tangent))
+    return tvm_ffi.structural_map(function, (Call, _hyperbolic))
+
+
+def _hyperbolic(call: Any) -> Expr:
+    match getattr(call.op, "name", ""):
+        case "tirx.tanh":
+            return _exact_tangent(call)
+        case "tirx.cosh" | "tirx.sinh":
+            return _of_c_library(call)
+    return call
 
 
 def _exact_tangent(call: Any) -> Expr:
     """The formula in float32; the function of the C library where that cannot be."""
-    if getattr(call.op, "name", "") != "tirx.tanh":
-        return call
     (x,) = call.args
     if _is_float(call) and not has_bfloat16(x):
         return hyperbolic_tangent(x)
@@ -77,19 +85,9 @@ def _exact_tangent(call: Any) -> Expr:
     return tirx.call_pure_extern(str(call.ty.dtype), symbol, x) if symbol else call
 
 
-def with_hyperbolic_functions(function: Any) -> Any:
-    """
-    A scheduled function with `sinh` and `cosh` of the C library. TVM 0.27 makes no code of its
-    own for them in vectors.
-    """
-    return tvm_ffi.structural_map(function, (Call, _of_c_library))
-
-
 def _of_c_library(call: Any) -> Expr:
-    name = getattr(call.op, "name", "").removeprefix("tirx.")
-    if name not in ("cosh", "sinh"):
-        return call
-    (x,), dtype = call.args, str(call.ty.dtype)
+    """The function of the C library with the same name; that of float32 for shorter floats."""
+    name, (x,), dtype = call.op.name.removeprefix("tirx."), call.args, str(call.ty.dtype)
     if dtype == "float64":
         return tirx.call_pure_extern(dtype, name, x)
     wide = tirx.call_pure_extern("float32", f"{name}f", x.astype("float32"))
