@@ -7,9 +7,11 @@ Whether noise changes plans: compile models again and again while other programs
 Each model of `suite.py` is compiled N times (default 10), each time with an empty store of costs,
 while two other processes on the last core multiply matrices and read memory; not with `--quiet`.
 Ctrl-C ends the compilations of a model early. Then the distinct plans run in turn, without the
-other processes, for N seconds each. The last line of a model says how much longer the slowest plan
-takes than the fastest one. With `--rarely`, kernels are timed as in a model that runs rarely.
-`--locks` keeps the lock of each plan.
+other processes. Where the data of a plan lie in memory changes what it takes by some percent, so
+each plan is loaded five times, each of these runs for N seconds, and the median of the five counts.
+The same plan is loaded another five times, as plan 1 again: so much do equal plans differ. The last
+line of a model says how much longer the slowest plan takes than the fastest one. With `--rarely`,
+kernels are timed as in a model that runs rarely. `--locks` keeps the lock of each plan.
 """
 
 import argparse
@@ -23,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import suite
@@ -34,6 +37,8 @@ from collage_dsl.graph import Measuring
 from collage_dsl.measuring.timing import interleaved, low
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import Plan
+
+TIMES_LOADED = 5
 
 LIBRARY = {"kind": "llvm", "feature.compiler": "onnxruntime"}
 
@@ -87,15 +92,21 @@ def kernels_of(plan: Plan) -> Kernels:
 
 
 def latencies(found: Sequence[Compiled], model: str, seconds: float) -> list[float]:
-    """The seconds of each, run in turn with the others."""
+    """The seconds of each, the median of several times that it is loaded, all run in turn."""
     inputs = random_inputs(suite.model(model))
 
-    def runner(each: Compiled) -> Callable[[], object]:
-        tensors = each.executable.tensors(inputs)
-        return lambda: each.executable.call(tensors)
+    def runner(folder: Path) -> Callable[[], object]:
+        executable = collage.load_executable(folder)
+        tensors = executable.tensors(inputs)
+        return lambda: executable.call(tensors)
 
-    every = interleaved([runner(each) for each in found], 1, budget=seconds * len(found))
-    return [low(times) for times in every]
+    with tempfile.TemporaryDirectory() as root:
+        folders = [Path(root, str(number)) for number in range(len(found))]
+        for each, folder in zip(found, folders, strict=True):
+            each.save(folder)
+        runners = [runner(folder) for _ in range(TIMES_LOADED) for folder in folders]
+    every = list(map(low, interleaved(runners, 1, budget=seconds * len(runners))))
+    return [median(every[place :: len(found)]) for place in range(len(found))]
 
 
 def report(model: str, specs: Sequence[FusionSpec], given: argparse.Namespace) -> None:
@@ -116,11 +127,12 @@ def report(model: str, specs: Sequence[FusionSpec], given: argparse.Namespace) -
             print(f"{model}: {said}, estimated {_ms(found.plan.cost)}; {took}", flush=True)
     if not plans:
         return
-    seconds = latencies(list(plans.values()), model, given.seconds)
+    *seconds, again = latencies([*plans.values(), next(iter(plans.values()))], model, given.seconds)
     first = set(next(iter(plans)))
     for number, (kernels, each) in enumerate(zip(plans, seconds, strict=True), 1):
         said = f"{counts[kernels]} times, {len(set(kernels) - first)} kernels not in plan 1"
         print(f"{model}: plan {number} found {said}, takes {_ms(each)}")
+    print(f"{model}: plan 1 again takes {_ms(again)}")
     margin = specs[0].target.measure.noise_margin
     ratio = max(seconds) / min(seconds) - 1
     judged = "within" if ratio <= margin else "beyond"
@@ -135,7 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", default=["squeezenet", "shufflenet", "mobilenet_v2"])
     parser.add_argument("--times", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--rarely", action="store_true")
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("--locks", type=Path)
