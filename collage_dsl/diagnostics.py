@@ -80,14 +80,17 @@ class Diagnostic:
 
 
 class RuleError(Exception):
-    """A rule file cannot be used. Holds all its diagnostics, in file order."""
+    """
+    A rule file cannot be used. Holds all its diagnostics, in file order. TVM makes the error of a
+    pass again of its text alone, without diagnostics.
+    """
 
-    def __init__(self, *diagnostics: Diagnostic) -> None:
-        self.diagnostics = in_file_order(diagnostics)
-        super().__init__(*self.diagnostics)
+    def __init__(self, *said: Diagnostic | str) -> None:
+        self.diagnostics = in_file_order(each for each in said if isinstance(each, Diagnostic))
+        super().__init__(*(self.diagnostics or said))
 
     def __str__(self) -> str:
-        return "\n\n".join(map(str, self.diagnostics))
+        return "\n\n".join(map(str, self.args))
 
 
 def in_file_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -176,6 +176,28 @@ def test_compile_verifies_on_given_inputs(product: Path, tmp_path: Path) -> None
     assert_one_message(missing, 2, "none.npz")
 
 
+def test_plan_and_compile_share_the_costs_of_kernels_at_given_sizes(tmp_path: Path) -> None:
+    made = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["": 17]> g (float[n, 8] x) => (float[n, 8] y) {
+            e = Exp(x)
+            y = Softmax(e)
+        }"""
+    )
+    onnx.save(made, tmp_path / "m.onnx")
+    np.savez(tmp_path / "in.npz", x=np.random.default_rng(0).normal(size=(50, 8)).astype("float32"))
+    common = (tmp_path / "m.onnx", "-t", "native", "--store", tmp_path / "costs")
+    given = ("--inputs", tmp_path / "in.npz", "--output-format", "json")
+
+    def measured(*command: object) -> int:
+        found = said(*command)
+        assert found.code == 0, found.err
+        return int(json.loads(found.out)["measurements"]["measured"])
+
+    assert measured("plan", *common, *given) > 0
+    assert measured("bench", *common, *given) == 0
+    assert measured("plan", *common, "--output-format", "json") > 0  # at another size
+
+
 def test_what_the_reference_refuses_is_said_with_what_to_do(tmp_path: Path) -> None:
     """In lines, and without the places in the code of onnxruntime."""
     made = onnx.parser.parse_model(

@@ -16,6 +16,7 @@ from tvm.script import tirx as T
 
 import collage_dsl as collage
 from collage_dsl.cost import Cost, CostError, CostStore, Infeasible
+from collage_dsl.diagnostics import RuleError
 from collage_dsl.frontend.to_relax import to_relax
 from collage_dsl.graph import CandidateKernel, Graph
 from collage_dsl.rules import FusionSpec
@@ -503,6 +504,9 @@ def test_what_the_pass_raises_keeps_its_class() -> None:
     with pytest.raises(CostError, match="is -1"):
         collage.CollagePartition([native], cost=lambda _: -1)(module)
     with pytest.raises(TargetError, match="no target"):
+        collage.CollagePartition(cost=lambda _: 1)(module)
+    broken = tvm.target.Target({"kind": "llvm", "feature.fusion_spec": "target t on llvm {}"})
+    with pytest.raises(RuleError, match=r"1:1: error\[E"), broken:
         collage.CollagePartition(cost=lambda _: 1)(module)
 
 

@@ -938,7 +938,7 @@ def test_a_sum_of_bytes_may_be_rounded_as_its_zero_point_hides_small_changes() -
     ("error", "tolerance", "said"),
     [
         (2e-3, 1e-4, "differs from onnxruntime by 2.0e-03 of its largest value, where 1e-04 is"),
-        (inf, 0.0, "differs from onnxruntime where integers have to be equal (inputs: usual)"),
+        (inf, 0.0, "differs from onnxruntime in values that have to be equal (inputs: usual)"),
         (inf, 1e-4, "in shape, in dtype, or in which numbers are finite (inputs: usual)"),
     ],
 )

@@ -385,6 +385,7 @@ def near(
 
 @app.command()
 @parameters.compiles
+@parameters.inputs
 @click.option(
     "--picture",
     metavar="FILE.svg",

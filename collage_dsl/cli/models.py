@@ -23,15 +23,15 @@ from collage_dsl.engine.costs import Pricing, with_provenance
 from collage_dsl.engine.planning import measurements_of
 from collage_dsl.engine.predicates import lookup
 from collage_dsl.engine.refine import Method
+from collage_dsl.engine.sizes import Part, parts_of, timed_sizes
 from collage_dsl.engine.steps import MIXED, searched
 from collage_dsl.engine.ties import without_ties
 from collage_dsl.engine.tune import TuningOptions, existing_records
-from collage_dsl.frontend.onnx import from_onnx
 from collage_dsl.graph import Graph
+from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.elsewhere import Elsewhere
 from collage_dsl.measuring.memory import GIB
 from collage_dsl.printable import printable
-from collage_dsl.realization.draws import sizes_of
 from collage_dsl.realization.saving import check_writable
 from collage_dsl.report.documents import PlanDocument
 from collage_dsl.report.picture import plan_picture
@@ -80,10 +80,11 @@ def show_plan(request: Request, output_format: str, picture: Path | None = None)
     """Choose the cheapest kernels for the model, and show them; draw them to a `picture` too."""
     specs = targets_of(request)
     check_costs(request.costs, request.store)
-    graph = from_onnx(onnx_model(request.model), shapes=parse_shapes(request.shapes))
+    inputs = _inputs(request)
+    (part,) = parts_of(onnx_model(request.model), parse_shapes(request.shapes), {}, inputs)
     with progress_on_stderr() as now, ExitStack() as stack:
-        pricing = _pricing(request, graph, specs, now, stack)
-        plan = _chosen(request, graph, specs, now, pricing)
+        pricing = _pricing(request, part, specs, now, stack)
+        plan = _chosen(request, part.graph, specs, now, pricing)
         measured = pricing.used
         counts = measurements_of(measured.counts) if measured else None
         plan = pricing.with_variants(plan)
@@ -91,6 +92,11 @@ def show_plan(request: Request, output_format: str, picture: Path | None = None)
         write_picture(picture, plan_picture(plan))
     document = PlanDocument.of(str(request.model), plan, counts)
     answer(document, plan_text(document), output_format)
+
+
+def _inputs(request: Request) -> dict[str, Array] | None:
+    """The arrays of the file of inputs, if there is one."""
+    return read_arrays(request.inputs) if request.inputs else None
 
 
 def targets_of(request: Request) -> tuple[FusionSpec, ...]:
@@ -132,18 +138,19 @@ def _chosen(
 
 
 def _pricing(
-    request: Request, graph: Graph, specs: Sequence[FusionSpec], now: Now, stack: ExitStack
+    request: Request, part: Part, specs: Sequence[FusionSpec], now: Now, stack: ExitStack
 ) -> Pricing:
     """What makes the sources of costs; `now` hears of what is measured."""
     store = request.store or default_store_path()
     pricing = Pricing(
         stack,
         store=store,
-        sizes=sizes_of(graph),
+        sizes=timed_sizes(part),
         options={
             "records": existing_records(TuningOptions(request.records).path(store), stack),
             "timeout": request.timeout,
             "memory": request.memory_bytes,
+            "given": part.inputs,
             "watch": lambda counts: now.watch("measure", counts),
         },
         fleet=Elsewhere(request.tracker, request.key, request.scheduler).fleet,
@@ -188,7 +195,7 @@ def compiled_model(request: Request) -> Compiled:
         _check_frozen(request)
     specs = targets_of(request)
     check_costs(request.costs, request.store)
-    inputs = read_arrays(request.inputs) if request.inputs else None
+    inputs = _inputs(request)
     with progress_on_stderr() as now:
         return api.compile(
             onnx_model(request.model),

@@ -346,7 +346,7 @@ inputs = click.option(
     "--inputs",
     metavar="FILE.npz",
     type=FILE,
-    help="Real inputs by name, to race and verify the kernels on; else random.",
+    help="Real inputs by name, to time, race and verify kernels on; else random.",
 )
 
 

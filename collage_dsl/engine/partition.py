@@ -22,6 +22,7 @@ from collage_dsl.cost import (
 )
 from collage_dsl.cost.database import DamagedStoreError, ExchangeError
 from collage_dsl.cost.store import default_store_path
+from collage_dsl.diagnostics import RuleError
 from collage_dsl.engine import predicates
 from collage_dsl.engine.compile import backends_of, check_names
 from collage_dsl.engine.costs import Pricing
@@ -31,6 +32,7 @@ from collage_dsl.engine.specs import Aimed, aimed, misplaced
 from collage_dsl.engine.steps import proposed, regions
 from collage_dsl.engine.ties import without_ties
 from collage_dsl.engine.tune import TuningOptions, existing_records
+from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.graph import (
     CandidateKernel,
     Dim,
@@ -44,7 +46,9 @@ from collage_dsl.graph import (
 )
 from collage_dsl.graph.operators import CALL_TIR
 from collage_dsl.graph.sizes import Sizes, names_in
+from collage_dsl.language import UnreadableError
 from collage_dsl.measuring.copies import CopyCost
+from collage_dsl.measuring.overheads import MeasuringError
 from collage_dsl.realization.bounded_shapes import with_bounded_shapes
 from collage_dsl.realization.generators import offer_code_generator
 from collage_dsl.realization.partition import module_pass, partition
@@ -137,8 +141,8 @@ def _checked_sizes(sizes: Sizes) -> Sizes:
 
 
 _ERRORS = (
-    *(BackendError, CostError, PredicateError, SourceError, TableError),
-    *(StrategyError, TargetError, UnknownBackend),
+    *(BackendError, CostError, FrontendError, MeasuringError, PredicateError, RuleError),
+    *(SourceError, StrategyError, TableError, TargetError, UnknownBackend, UnreadableError),
     *(DamagedStoreError, ExchangeError, StoreError),
 )
 """What the pass raises where it was given something wrong."""

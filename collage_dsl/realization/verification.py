@@ -142,7 +142,7 @@ def _far(finding: Finding) -> str:
         share = f"by {finding.error:.1e} of its largest value"
         return f"{share}, where {finding.tolerance:.0e} is allowed (inputs: {finding.draw})"
     if not finding.tolerance:
-        return f"where integers have to be equal (inputs: {finding.draw})"
+        return f"in values that have to be equal (inputs: {finding.draw})"
     return f"in shape, in dtype, or in which numbers are finite (inputs: {finding.draw})"
 
 
