@@ -62,16 +62,16 @@ def percentage(part: float) -> str:
 
 def _whole(name: str, field: ast.Field, findings: Findings) -> int | None:
     least, most = _WHOLE[name]
+    hint = f"write a number from {least} to {most}: `{name} {_EXAMPLES[name]};`"
     match field.value:
         case None:
-            findings.error("E0503", field.name.span, f"`{name}` needs a value")
+            findings.error("E0503", field.name.span, f"`{name}` needs a value", hint)
         case ast.Literal(int() as number) if not isinstance(number, bool):
             if least <= number <= most:
                 return number
             message = f"`{name}` must be from {least} to {most}"
             findings.error("E0520", field.value.span, message)
         case other:
-            hint = f"write a number from {least} to {most}: `{name} {_EXAMPLES[name]};`"
             findings.error("E0503", other.span, f"`{name}` must be a whole number", hint)
     return None
 

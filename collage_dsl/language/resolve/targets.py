@@ -54,6 +54,17 @@ def check_target(
     return _TargetChecker(written, is_whole, scope, findings).run()
 
 
+_EXAMPLES = {
+    "compiler": '"onnxruntime"',
+    "variants": "[direct]",
+    "priority": "10",
+    "rules": "op_call_by_kind(anchor)",
+    "taps": "allowed",
+    "after": "max_coalesce()",
+}
+"""What a setting may be; for others, which are limits, a number is."""
+
+
 class _TargetChecker:
     def __init__(
         self, written: ast.Target, is_whole: bool, scope: RuleScope, findings: Findings
@@ -213,17 +224,21 @@ class _TargetChecker:
     def value(self, setting: ast.Field | ast.Block | None) -> ast.Expression | None:
         """The value of a setting; None if it is absent."""
         match setting:
-            case ast.Field(name, ast.Duration(_, span)):
-                self.findings.error("E0503", span, f"`{name.text}` does not take a duration")
-            case ast.Field(name, ast.Percent(_, span)):
-                self.findings.error("E0503", span, f"`{name.text}` does not take a percentage")
             case ast.Field(_, value) if not isinstance(value, ast.Duration | ast.Percent | None):
                 return value
-            case ast.Field(name):
-                self.findings.error("E0503", name.span, f"`{name.text}` needs a value")
-            case ast.Block(name) if self.is_whole:  # else its inside was reported
-                message = f"`{name.text}` takes a value, not braces"
-                self.findings.error("E0503", name.span, message)
+            case ast.Field(_, ast.Duration(_, span)):
+                said = "does not take a duration"
+            case ast.Field(_, ast.Percent(_, span)):
+                said = "does not take a percentage"
+            case ast.Field():
+                span, said = setting.name.span, "needs a value"
+            case ast.Block() if self.is_whole:  # else its inside was reported
+                span, said = setting.name.span, "takes a value, not braces"
+            case _:
+                return None
+        name = setting.name.text
+        hint = f"write `{name} {_EXAMPLES.get(name, 8)};`"
+        self.findings.error("E0503", span, f"`{name}` {said}", hint)
         return None
 
     def compiler(self, settings: dict[str, ast.Field | ast.Block]) -> str | None:
@@ -266,7 +281,8 @@ class _TargetChecker:
         if "rules" not in settings:
             if self.is_whole and not self.is_misspelt("rules"):
                 message = f"target `{self.written.name.text}` has no `rules`"
-                self.findings.error("E0502", self.written.name.span, message)
+                hint = f"write `rules {_EXAMPLES['rules']};` in its braces"
+                self.findings.error("E0502", self.written.name.span, message, hint)
             return None
         value = self.value(settings["rules"])
         return None if value is None else self.scope.rule(value)
