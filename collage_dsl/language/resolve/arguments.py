@@ -129,7 +129,8 @@ def string(written: ast.Expression, what: str, findings: Findings) -> str | None
         case ast.Literal(str()):
             findings.error("E0404", written.span, f"{what} must not be empty")
             return None
-    findings.error("E0404", written.span, f"{what} must be a string in double quotes")
+    hint = write(f'"{written.text}"') if isinstance(written, ast.Name) else ""
+    findings.error("E0404", written.span, f"{what} must be a string in double quotes", hint)
     return None
 
 

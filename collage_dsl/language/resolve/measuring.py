@@ -62,7 +62,7 @@ def percentage(part: float) -> str:
 
 def _whole(name: str, field: ast.Field, findings: Findings) -> int | None:
     least, most = _WHOLE[name]
-    hint = f"write a number from {least} to {most}: `{name} {_EXAMPLES[name]};`"
+    hint = f"write `{name} {_EXAMPLES[name]};`"
     match field.value:
         case None:
             findings.error("E0503", field.name.span, f"`{name}` needs a value", hint)
@@ -70,9 +70,10 @@ def _whole(name: str, field: ast.Field, findings: Findings) -> int | None:
             if least <= number <= most:
                 return number
             message = f"`{name}` must be from {least} to {most}"
-            findings.error("E0520", field.value.span, message)
+            findings.error("E0520", field.value.span, message, hint)
         case other:
-            findings.error("E0503", other.span, f"`{name}` must be a whole number", hint)
+            message = f"`{name}` must be a whole number from {least} to {most}"
+            findings.error("E0503", other.span, message, hint)
     return None
 
 

@@ -197,7 +197,8 @@ class _PatternChecker:
         first, *self.others = yields[0].names
         twice = [name for at, name in enumerate(self.others) if name.text in _texts(yields[0], at)]
         for name in twice:
-            self.findings.error("E0304", name.span, f"`{name.text}` is yielded twice")
+            message = f"`{name.text}` is yielded twice"
+            self.findings.error("E0304", name.span, message, "remove one of them")
         return first if all(known) and not twice else None
 
     def is_result(self, name: ast.Name) -> bool:

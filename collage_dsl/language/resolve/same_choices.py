@@ -20,13 +20,13 @@ def check_same_choices(
             if choice not in seen:
                 message = "an earlier alternative takes the operands in either order, "
                 message += "so this one adds nothing"
-            findings.warning("W0316", place.span, message)
+            findings.warning("W0316", place.span, message, "remove it")
         elif choice is not None:
             seen.add(choice)
             if isinstance(choice, Call) and any(_covers(other, choice) for other in found):
                 message = f"another alternative calls {listed(choice.names, 'and')} "
                 message += "with the same operands too, so this one adds nothing"
-                findings.warning("W0316", place.span, message)
+                findings.warning("W0316", place.span, message, "remove it")
 
 
 def _turned(choice: Operand | None) -> Operand | None:

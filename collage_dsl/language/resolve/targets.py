@@ -7,7 +7,7 @@ from collage_dsl.diagnostics import Note
 from collage_dsl.graph import Measuring, Option, Toolchain, Tuning
 from collage_dsl.graph.tuning import TUNED
 from collage_dsl.language.messages.findings import Findings, listed
-from collage_dsl.language.messages.hints import Hint, did_you_mean
+from collage_dsl.language.messages.hints import Hint, did_you_mean, write
 from collage_dsl.language.reasoning.findings.computing import Places, check_computed
 from collage_dsl.language.reasoning.findings.effects import check_proposing
 from collage_dsl.language.reasoning.findings.fitting import check_fit
@@ -75,9 +75,10 @@ class _TargetChecker:
         self.findings = findings
 
     def run(self) -> FusionSpec | None:
-        errors = self.findings.errors
-        if "." in self.written.name.text:
-            self.findings.error("E0208", self.written.name.span, "a name cannot contain a dot")
+        errors, own = self.findings.errors, self.written.name
+        if "." in own.text:
+            hint = write(own.text.replace(".", "_"))
+            self.findings.error("E0208", own.span, "a name cannot contain a dot", hint)
         options = self.options()
         settings = self.settings()
         compiler = self.compiler(settings)

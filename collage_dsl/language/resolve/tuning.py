@@ -18,13 +18,14 @@ def check_tuning(written: Mapping[str, ast.Field], findings: Findings) -> Tuning
 
 
 def _trials(field: ast.Field, findings: Findings) -> int:
+    hint = "write `trials 64;`"
     match field.value:
         case ast.Literal(int() as number) if not isinstance(number, bool):
             if 0 <= number <= _MOST:
                 return number
-            findings.error("E0522", field.value.span, f"`trials` must be from 0 to {_MOST}")
+            findings.error("E0522", field.value.span, f"`trials` must be from 0 to {_MOST}", hint)
         case None:
-            findings.error("E0503", field.name.span, "`trials` needs a value", "write `trials 64;`")
+            findings.error("E0503", field.name.span, "`trials` needs a value", hint)
         case other:
-            findings.error("E0503", other.span, "`trials` must be a whole number")
+            findings.error("E0503", other.span, "`trials` must be a whole number", hint)
     return 0
