@@ -169,6 +169,11 @@ class RuleFunction:
     def signature(self) -> tuple[str, ...]:
         return tuple(shown for argument in self.arguments for shown in argument.signature)
 
+    @property
+    def call(self) -> str:
+        """A call with the arguments without a name, as the signature says them."""
+        return f"{self.name}({', '.join(s for each in self.plain for s in each.signature)})"
+
     def argument(self, at: int, name: str = "") -> Argument | None:
         """The argument called `name`, or without a name the one at place `at`."""
         if name:

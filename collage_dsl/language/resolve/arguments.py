@@ -12,15 +12,15 @@ from collage_dsl.source import Span
 def bind(
     written: ast.Application,
     findings: Findings,
-    *,
     takes: tuple[int, int | None],
     keywords: tuple[str, ...] = (),
+    example: str = "",
 ) -> tuple[tuple[ast.Expression, ...], Mapping[str, ast.Expression]] | None:
     """
     The arguments without a name and those with a name.
 
     None after reporting too few or too many of them (`takes` is the least and the most) or an
-    unknown name.
+    unknown name, where a call is as in `example`.
     """
     function = written.function.text
     errors = findings.errors
@@ -52,6 +52,7 @@ def bind(
             unnamed = plain[most:] if most is not None and "at" in keywords else ()
             hint = f"write `{', '.join(map(_of_match, unnamed))}`" if unnamed else ""
             hint = hint or _without_name(function, plain, most, keywords)
+            hint = hint or (f"write `{example}`" if example else "")
             findings.error("E0403", written.span, message, hint)
         else:
             name, value = compared

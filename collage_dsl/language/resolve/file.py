@@ -280,6 +280,9 @@ class FileChecker:
                 scope.known[name] = definition
             elif isinstance(definition, Predicate):
                 scope.predicates[name] = definition
+        for broken in self.file.broken:
+            if broken.span.text.startswith("extern"):
+                scope.predicates[broken.name] = None
         for predicate in reversed(predicates):
             checked = check_predicate(predicate, self.findings)
             scope.predicates[predicate.name.text] = checked

@@ -257,7 +257,7 @@ class OperandChecker:
 
     def class_of(self, name: ast.Name, call: ast.OperatorCall) -> tuple[Member, ...] | None:
         """What `name` in a call stands for: one operator, or the members of a class."""
-        found = self.scope.class_of(name)
+        found = self.scope.class_of(name, self.names.defined)
         given = [operand.span.text for operand in call.operands]
         together = len(call.operators) > 1 or len(found or ()) > 1
         for each in found or ():

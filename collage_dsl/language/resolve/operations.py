@@ -186,4 +186,6 @@ def _asked(typed: Typed) -> str:
             return f"each side of `or` is a condition; one of several is `in [{text}, …]`"
         case Sort.DTYPE:
             return f"write `{text} == f32`"
+        case Sort.NUMBERS if isinstance(typed.value, rules.Attr | rules.AttrOf):
+            return f"compare each of them: `{text}[*] == 1`"
     return ""

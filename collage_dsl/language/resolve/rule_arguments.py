@@ -29,6 +29,7 @@ from collage_dsl.rules.rule_functions import (
     KIND_PAIR,
     PRIMITIVE_NAMES,
     PRIMITIVES,
+    RULES,
     Argument,
     Choice,
     Sort,
@@ -265,6 +266,8 @@ class ArgumentReader:
                 return PRIMITIVES[name]
             case ast.Name(name) | ast.Application(ast.Name(name)) if name != KIND_PAIR:
                 hint: str = did_you_mean(name, PRIMITIVE_NAMES)
+                if name in RULES:
+                    hint = f"`{name}` is a rule: write `{RULES[name].call}`"
                 if not hint:
                     hint = f"the primitives are {listed(PRIMITIVE_NAMES, 'and')}"
                 self.findings.error("E0401", written.span, f"unknown primitive `{name}`", hint)

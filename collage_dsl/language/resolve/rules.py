@@ -124,7 +124,7 @@ class _Expression:
                 "E0403", written.span, message, f"write `{name.text}({wanted_names})`"
             )
             return None
-        bound = bind(written, self.findings, takes=(wanted, wanted))
+        bound = bind(written, self.findings, (wanted, wanted))
         if bound is None:
             return None
         names = (parameter.text for parameter in rule.parameters)
@@ -218,7 +218,7 @@ class _Expression:
     def function(self, function: RuleFunction, written: ast.Application) -> FusionRule | None:
         """The rule that a function of the table makes of its arguments."""
         takes, keywords = function.takes, function.keywords
-        bound = bind(written, self.findings, takes=takes, keywords=keywords)
+        bound = bind(written, self.findings, takes, keywords, function.call)
         if bound is None:
             return None
         plain, named = bound

@@ -1,6 +1,6 @@
 """Look up the patterns and operator classes of a file; each is checked on its first use."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -90,11 +90,12 @@ class PatternScope:
             self.active.pop()
         return self.checked[name.text]
 
-    def class_of(self, name: ast.Name) -> tuple[Member, ...] | None:
+    def class_of(self, name: ast.Name, values: Container[str] = ()) -> tuple[Member, ...] | None:
         """
         The operator called `name`, the kind, or the members of the class of that name.
 
         None after reporting that there are none. A definition in the file comes before a kind.
+        `values` are the names of the values of a pattern, which are no operators.
         """
         if name.text in self.broken:
             return None
@@ -105,6 +106,12 @@ class PatternScope:
             if name.text in KINDS:
                 return (KINDS[name.text],)
             if is_other_sort(name, OPERATOR, self.defined, self.findings):
+                return None
+            if name.text in values and name.text not in operators():
+                message = f"`{name.text}` is a value of this pattern, not an operator"
+                hint = "a name for some operators is defined before: "
+                hint += f"`let {name.text} = one_of(nn.relu, nn.gelu);`"
+                self.findings.error("E0201", name.span, message, hint)
                 return None
             others = chain(self.classes, self.patterns, self.known, self.checked, KINDS)
             found = find_operator(name, self.findings, tuple(others))

@@ -250,7 +250,7 @@ class _TestChecker:
         return None
 
     def matches(self, written: ast.Application) -> Question | None:
-        bound = bind(written, self.findings, takes=(1, 1), keywords=("at", "nodes"))
+        bound = bind(written, self.findings, (1, 1), ("at", "nodes"))
         if bound is None:
             return None
         errors = self.findings.errors
@@ -264,7 +264,7 @@ class _TestChecker:
         return Matches(pattern, at, nodes)
 
     def why_not(self, written: ast.Application) -> Question | None:
-        bound = bind(written, self.findings, takes=(1, 1), keywords=("at",))
+        bound = bind(written, self.findings, (1, 1), ("at",))
         if bound is None:
             return None
         pattern = self.pattern(bound[0][0])
@@ -276,7 +276,7 @@ class _TestChecker:
         return WhyNot(pattern, at) if pattern and at else None
 
     def candidates(self, written: ast.Application) -> Question | None:
-        bound = bind(written, self.findings, takes=(1, 1))
+        bound = bind(written, self.findings, (1, 1))
         spec = self.spec(bound[0][0]) if bound else None
         return Candidates(spec) if spec else None
 

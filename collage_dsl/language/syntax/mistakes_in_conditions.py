@@ -225,6 +225,7 @@ MISTAKES = (
     Mistake("", r"xor\b", "write `(…) != (…)`"),
     Mistake("", r"is\s+not\b", "compare with `!=`"),
     Mistake("", r"is\b", "compare with `==`"),
+    Mistake("", r"mod\b", "write `%`"),
     Mistake("", r"[!~](?!=)", "write `not`"),
     Mistake(
         rf"(?P<least>{_ELEMENT})\s*(?P<first>{_COMPARED})\s*(?P<middle>{_ELEMENT})\s*",

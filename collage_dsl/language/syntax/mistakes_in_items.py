@@ -349,6 +349,23 @@ MISTAKES = (
         r'(?::=|->|=>|[:=])?\s*(?P<path>"[^"\n]*")\s*;',
         "write `extern predicate {head} from {path};`",
     ),
+    Mistake(
+        r"^extern\s+predicate\s+(?P<head>.*\))\s*",
+        ";",
+        'write `extern predicate {head} from "module:function";`',
+        exact=False,
+    ),
+    Mistake(
+        r"^extern\s+",
+        rf'(?P<name>{NAME})\s*(?:\(\w*\))?\s*(?:from|=|:)\s*(?P<path>"[^"\n]*")',
+        "write `extern predicate {name}(x) from {path}`",
+        exact=False,
+    ),
+    Mistake(
+        r"^(?P<word>pin|forbid)\s+(?P<link>to|on)\s+",
+        rf"(?P<target>{NAME})",
+        "say what: `{word} op(nn.softmax) {link} {target}`",
+    ),
     *_PARAMETERS,
     *_PATTERNS,
     *_RULES,
