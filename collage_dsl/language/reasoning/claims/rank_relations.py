@@ -50,6 +50,7 @@ _FIXED: Mapping[str, int] = {
     "multinomial_from_uniform": 2,
     "nonzero": 2,
     "outer": 2,
+    "shape_to_tensor": 1,
     "size": 0,
     "vision.roi_align": 4,
     "vision.roi_pool": 4,
