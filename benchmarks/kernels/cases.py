@@ -29,6 +29,8 @@ GOALS: dict[str, float | None] = {
     "dilated": 0.80,
     "3x3x3": 0.80,
     "resize": 1.05,
+    "permutation": 1.05,
+    "given weights": 1.05,
     "pool": None,
     "LRN": None,
     "join": None,
@@ -71,6 +73,8 @@ def cases() -> list[Case]:
         *dilated(),
         *volumes(),
         *resizing(),
+        *permutations(),
+        *given_weights(),
         *poolings(),
         *joins(),
         *of_tokens(),
@@ -251,6 +255,43 @@ def resizing() -> Iterator[Case]:
     yield case("linear", "half_pixel", 64, 64, 128)
     yield case("linear", "align_corners", 21, 65, 513)
     yield case("cubic", "half_pixel", 32, 32, 128)
+
+
+def permutations() -> Iterator[Case]:
+    """Matrices, heads of attention, and images in another layout."""
+    for shape, axes in (
+        ((768, 768), (1, 0)),
+        ((4096, 1024), (1, 0)),
+        ((1000, 300), (1, 0)),
+        ((1, 197, 12, 64), (0, 2, 1, 3)),
+        ((1, 12, 197, 64), (0, 1, 3, 2)),
+        ((1, 64, 56, 56), (0, 2, 3, 1)),
+        ((1, 56, 56, 64), (0, 3, 1, 2)),
+    ):
+        yield permutation(shape, axes)
+
+
+def permutation(shape: tuple[int, ...], axes: tuple[int, ...]) -> Case:
+    def write(net: Layers) -> str:
+        return net.node("Transpose", net.input(*shape), perm=list(axes))
+
+    name = f"{'x'.join(map(str, shape))} to {''.join(map(str, axes))}"
+    return Case("permutation", name, write)
+
+
+def given_weights() -> Iterator[Case]:
+    """Linear layers whose weights are inputs, as modules of Relax have them."""
+
+    def case(tokens: int, taken: int, made: int) -> Case:
+        def write(net: Layers) -> str:
+            x, weight = net.input(tokens, taken), net.input(made, taken)
+            return net.node("MatMul", x, net.node("Transpose", weight, perm=[1, 0]))
+
+        return Case("given weights", f"linear {tokens}x{taken}x{made}", write)
+
+    for tokens in (1, 128):
+        yield case(tokens, 768, 768)
+        yield case(tokens, 1024, 4096)
 
 
 def poolings() -> Iterator[Case]:

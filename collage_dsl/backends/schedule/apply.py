@@ -31,6 +31,7 @@ from collage_dsl.backends.schedule.sliding import sliding
 from collage_dsl.backends.schedule.stack import on_stack
 from collage_dsl.backends.schedule.stages import Program, read
 from collage_dsl.backends.schedule.transposed import by_phases
+from collage_dsl.backends.schedule.turned import turned_statement
 from collage_dsl.backends.schedule.work import with_enough_work
 
 
@@ -87,7 +88,8 @@ def statement(group: Group, context: Context) -> Stmt:
     if group.rows is not None:
         return rows_statement(group, context)
     if group.anchor is None:
-        return resampled(group, context) or pointwise_statement(group, context)
+        of_copies = resampled(group, context) or turned_statement(group, context)
+        return of_copies or pointwise_statement(group, context)
     phases = by_phases(group.anchor, context.inlined)
     if phases is not None:
         forms, inlined = phases

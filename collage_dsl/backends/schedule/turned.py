@@ -1,0 +1,240 @@
+"""
+Loops of stages that read along another axis than they write, as permutations do.
+
+A square block of such a read is transposed in registers, so that memory is read and written in
+vectors. K. S. Gatlin, L. Carter: *Memory hierarchy considerations for fast transpose and
+bit-reversals* (HPCA 1999) compares ways to do so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import tvm
+import tvm_ffi
+from tvm import sym, tirx
+from tvm.ir import Call, TensorLoad
+
+from collage_dsl.backends.schedule.context import Context, finish
+from collage_dsl.backends.schedule.expressions import (
+    IF_THEN_ELSE,
+    Buffer,
+    Expr,
+    called,
+    coefficients,
+    equal,
+    integer,
+    loads,
+    replace_loads,
+    substitute,
+)
+from collage_dsl.backends.schedule.groups import Group, wide
+from collage_dsl.backends.schedule.loops import (
+    Stmt,
+    load,
+    loop,
+    parallel,
+    scoped,
+    scratch,
+    sequence,
+    split_index,
+    store,
+    vector,
+)
+from collage_dsl.backends.schedule.stages import Axis, Stage, extents, shape
+from collage_dsl.backends.schedule.winograd.maps import Lines
+from collage_dsl.backends.schedule.winograd.transpose import transposed
+
+_LEAST = 8
+"""Smaller blocks take as long as reading numbers one by one."""
+
+_LONG = 16
+"""How many times as long an axis is beside which another is short."""
+
+_TURNED = frozenset(
+    {f"{sort}{bits}" for sort in ("int", "uint") for bits in (8, 16, 32, 64)}
+    | {"float16", "float32", "float64"}
+)
+"""The dtypes of which vectors are named and shuffled. TVM 0.27 fails for bfloat16."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Read:
+    """A read in a stage, whose axes longer than one are `axes`, and its indices, simplified."""
+
+    load: TensorLoad
+    stage: Stage
+    axes: tuple[Axis, ...]
+    indices: tuple[Expr, ...]
+
+    @property
+    def dtype(self) -> str:
+        return str(self.load.source.dtype)
+
+    @property
+    def steps(self) -> list[int] | None:
+        """How far in memory a step along each axis is; None if the steps are not the same."""
+        dims = shape(self.load.source)
+        places = (index * prod(dims[at + 1 :]) for at, index in enumerate(self.indices))
+        found = coefficients(sum(places, integer(0)), [axis.var for axis in self.axes])
+        return None if found is None else found[0]
+
+    def at(self, index: Sequence[Expr]) -> Expr:
+        """The same at an index, which has an entry for each of the axes."""
+        where = {axis.var: place for axis, place in zip(self.axes, index, strict=True)}
+        return load(self.load.source, *(substitute(each, where) for each in self.indices))
+
+
+def _reads(stage: Stage) -> list[_Read]:
+    """The reads of a stage. A reshape divides indices; most of that is undone here."""
+    analyzer = sym.Analyzer()
+    for axis in stage.spatial:
+        analyzer.bind(axis.var, tvm.ir.Range(0, axis.extent))
+    axes = wide(stage.spatial)
+    return [
+        _Read(read, stage, axes, tuple(map(analyzer.simplify, read.indices)))
+        for read in loads(stage.value)
+    ]
+
+
+def turned_statement(group: Group, context: Context) -> Stmt | None:
+    """The stages in square blocks; None if they read along the axis that they write."""
+    found = _turned_reads(group.stages)
+    if found is None:
+        return None
+    along, reads = found
+    axes = extents(wide(group.stages[0].spatial))
+    side = 1 << (min(context.machine.lanes, axes[along], axes[-1]).bit_length() - 1)
+    return _Blocks(group, context, axes, along, reads, side).statement() if side >= _LEAST else None
+
+
+def _turned_reads(stages: Sequence[Stage]) -> tuple[int, list[_Read]] | None:
+    """
+    The number of the axis along which values are read, which is not the last, and these reads.
+    None if there are none, or if they are along several axes, or if a step along an axis is not
+    always the same in memory.
+    """
+    members = {stage.buffer for stage in stages}
+    along: set[int] = set()
+    found: list[_Read] = []
+    for stage in stages:
+        if len(wide(stage.spatial)) < 2 or _chooses(stage.value):
+            return None
+        for read in _reads(stage):
+            if read.load.source in members:
+                continue
+            steps = read.steps
+            if steps is None:
+                return None
+            if steps[-1] > 1:
+                along.add(steps.index(1) if 1 in steps else -1)
+                found.append(read)
+    is_one = len(along) == 1 and -1 not in along
+    return (along.pop(), found) if is_one and all(r.dtype in _TURNED for r in found) else None
+
+
+def _chooses(value: Expr) -> bool:
+    """Whether some reads are made for some indices only."""
+    calls: list[Call] = []
+    tvm_ffi.structural_walk(value, (Call, calls.append))
+    return any(called(each, IF_THEN_ELSE) for each in calls)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Blocks:
+    """
+    Square blocks with `side` elements of the last axis and of the axis `along`, of those of the
+    group that are longer than one; they have the extents `axes`.
+    """
+
+    group: Group
+    context: Context
+    axes: tuple[int, ...]
+    along: int
+    reads: Sequence[_Read]
+    side: int
+
+    def statement(self) -> Stmt:
+        """
+        Blocks in strips along the axis that is read in order: then each part of the memory that is
+        read is fetched ahead. If that axis is short, along the one that is written in order.
+        """
+        last = len(self.axes) - 1
+        inner = last if self.axes[last] >= _LONG * self.axes[self.along] else self.along
+        outer = [axis for axis in range(last) if axis != self.along]
+        strip = last + self.along - inner
+        counts = [*(self.axes[axis] for axis in outer), self._count(strip)]
+
+        def task(number: Expr) -> Stmt:
+            *places, number = split_index(number, counts)
+            at = dict(zip(outer, places, strict=True)) | {strip: self._first(strip, number)}
+
+            def block(number: Expr) -> Stmt:
+                whole = at | {inner: self._first(inner, number)}
+                return self._block([whole[axis] for axis in range(last + 1)])
+
+            return loop(self._count(inner), block, name="block")
+
+        return parallel(prod(counts), self.context.machine.cores, task)
+
+    def _count(self, axis: int) -> int:
+        return -(-self.axes[axis] // self.side)
+
+    def _first(self, axis: int, block: Expr) -> Expr:
+        """Where a block begins. The last one ends with the axis, and repeats some of another."""
+        if self.axes[axis] % self.side:
+            return tirx.min(block * self.side, integer(self.axes[axis] - self.side))
+        return block * self.side
+
+    def _moved(self, first: Sequence[Expr], along: Expr | int, last: Expr | int) -> list[Expr]:
+        """The index so many steps after the first of a block."""
+        at = list(first)
+        at[self.along] = at[self.along] + along
+        at[-1] = at[-1] + last
+        return at
+
+    def _block(self, first: Sequence[Expr]) -> Stmt:
+        side = self.side
+        blocks = [scratch(side * side, read.dtype, "turned") for read in self.reads]
+        pairs = list(zip(self.reads, blocks, strict=True))
+
+        def held(stage: Stage) -> Stage:
+            def from_block(value: TensorLoad) -> Expr:
+                for read, block in pairs:
+                    if read.stage is stage and equal(value, read.load):
+                        along = read.axes[self.along].var - first[self.along]
+                        return load(block, along * side + (read.axes[-1].var - first[-1]))
+                return value
+
+            return replace(stage, value=replace_loads(stage.value, from_block))
+
+        stages = [held(stage) for stage in self.group.stages]
+
+        def row(number: Expr) -> Stmt:
+            def element(lane: Expr) -> Stmt:
+                return finish(self.context, stages, self._moved(first, number, lane), {})
+
+            return vector(side, element)
+
+        turned = [self._turned(read, first, block) for read, block in pairs]
+        return scoped(blocks, sequence([*turned, loop(side, row, name="row")]))
+
+    def _turned(self, read: _Read, first: Sequence[Expr], block: Buffer) -> Stmt:
+        """Write what is read for a block, by rows of the result."""
+        side = self.side
+        lines = Lines(side, read.dtype)
+        rows = [scratch(side, read.dtype, "row", "local") for _ in range(side)]
+
+        def copied(number: int) -> Stmt:
+            def element(lane: Expr) -> Stmt:
+                return store(rows[number], read.at(self._moved(first, lane, number)), lane)
+
+            return vector(side, element)
+
+        lines.statements += map(copied, range(side))
+        vectors = [lines.read(row, integer(0)) for row in rows]
+        for number, column in enumerate(transposed(lines, vectors)):
+            lines.write(block, column, integer(number * side))
+        return scoped(rows, sequence(lines.statements), "vectors")
