@@ -263,6 +263,15 @@ def group_norm(site: Site) -> Value | None:
     return relax.op.nn.group_norm(x, scale, shift, groups, 1, axes, epsilon)
 
 
+def instance_norm(site: Site) -> Value | None:
+    """One operator; TVM's converter has eight."""
+    x, axes = site.expr(0), list(range(2, site.expr(0).ty.ndim))
+    if str(x.ty.dtype.dtype) != "float32" or not axes:
+        return None
+    epsilon = site.attrs.get("epsilon", 1e-5)
+    return relax.op.nn.instance_norm(x, site.expr(1), site.expr(2), 1, axes, epsilon)
+
+
 def mean_variance_norm(site: Site) -> Value:
     """
     With the mean of squared differences. TVM's converter takes the difference of two squares, as
@@ -374,6 +383,7 @@ CANONICAL: Mapping[str, Converter] = {
     "GridSample": grid_sample,
     "IsNaN": is_nan,
     "GroupNormalization": group_norm,
+    "InstanceNormalization": instance_norm,
     "LRN": local_response_norm,
     "LpPool": lp_pool,
     "LogSoftmax": partial(softmax, relax.op.nn.log_softmax),

@@ -11,6 +11,7 @@ from tvm import relax, s_tir, te, tirx, topi
 
 from collage_dsl.backends.schedule.ieee import hidden
 from collage_dsl.realization.checked_operators import CHECKED_OPERATORS
+from collage_dsl.realization.norms import group_norm, instance_norm, layer_norm, rms_norm
 from collage_dsl.realization.replaced import with_functions
 from collage_dsl.realization.shaken import is_float
 from collage_dsl.realization.short_floats import SHORT, Legalizer, in_float32, usual
@@ -224,41 +225,6 @@ def _arange(builder: Any, call: Any) -> Any:
     return builder.call_te(counted, start, step, size, primfunc_name_hint="arange")
 
 
-def _rms_norm(builder: Any, call: Any) -> Any:
-    """TVM's function fails where the norm is over all axes, so there is one more axis then."""
-    x, weight = call.args
-    axes, rank = [int(axis) for axis in call.attrs.axes], x.ty.ndim
-    if len(axes) < rank:
-        return usual(builder, call)
-
-    def whole(x: Tensor, weight: Tensor) -> Tensor:
-        wide = topi.expand_dims(x, 0)
-        over = [axis % rank + 1 for axis in axes]
-        return topi.squeeze(topi.nn.rms_norm(wide, weight, over, call.attrs.epsilon), 0)
-
-    return builder.call_te(whole, x, weight, primfunc_name_hint="rms_norm")
-
-
-def _layer_norm(builder: Any, call: Any) -> Any:
-    """Of float64, which TVM's function does not take."""
-    if str(call.args[0].ty.dtype.dtype) != "float64":
-        return usual(builder, call)
-    attrs, rank = call.attrs, call.args[0].ty.ndim
-    axes = [int(axis) % rank for axis in attrs.axes]
-
-    def normalized(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-        count = tirx.Cast(x.dtype, math.prod(x.shape[axis] for axis in axes))
-        centered = topi.subtract(x, topi.divide(topi.sum(x, axes, True), count))
-        variance = topi.divide(topi.sum(topi.multiply(centered, centered), axes, True), count)
-        result = topi.multiply(centered, topi.rsqrt(topi.add(variance, attrs.epsilon)))
-        shape = [x.shape[axis] if axis in axes else 1 for axis in range(rank)]
-        if attrs.scale:
-            result = topi.multiply(result, topi.reshape(scale, shape))
-        return topi.add(result, topi.reshape(shift, shape)) if attrs.center else result
-
-    return builder.call_te(normalized, *call.args, primfunc_name_hint="layer_norm")
-
-
 def _adaptive_avg_pool1d(builder: Any, call: Any) -> Any:
     """Without a size, the result has that of the operand. TVM gives TOPI no array of sizes then."""
     attrs = call.attrs
@@ -383,10 +349,12 @@ _OURS: Mapping[str, Legalizer] = {
     "relax.minimum": _of_truth_values(topi.logical_and, usual),
     "relax.multiply": _of_truth_values(topi.logical_and, _keeping_zeros(tirx.Mul, usual)),
     "relax.nn.adaptive_avg_pool1d": _adaptive_avg_pool1d,
-    "relax.nn.layer_norm": _layer_norm,
+    "relax.nn.group_norm": group_norm,
+    "relax.nn.instance_norm": instance_norm,
+    "relax.nn.layer_norm": layer_norm,
     "relax.nn.pixel_shuffle": _pixel_shuffle,
     "relax.nn.prelu": _prelu,
-    "relax.nn.rms_norm": _rms_norm,
+    "relax.nn.rms_norm": rms_norm,
     "relax.sign": _sign,
     "relax.sinh": _extern("sinh"),
 }
