@@ -403,6 +403,29 @@ def test_a_variance_that_is_small_beside_the_mean_keeps_its_digits() -> None:
     check([case], {"x": x}, rtol=1e-4, atol=3e-5)
 
 
+@pytest.mark.parametrize("mean", [3.0, 300.0])
+@pytest.mark.parametrize(
+    ("op", "groups"), [("GroupNormalization", 2), ("InstanceNormalization", 8)]
+)
+def test_norms_of_groups_keep_the_digits_of_a_small_variance(
+    op: str, groups: int, mean: float
+) -> None:
+    random = np.random.default_rng(9)
+    x = random.normal(mean, 1, (2, 8, 5, 9)).astype(np.float32)
+    scale, shift = random.normal(1, 0.5, (2, 8)).astype(np.float32)
+    wide = x.astype(np.float64).reshape(2, groups, -1)
+    normal = (wide - wide.mean(2, keepdims=True)) / np.sqrt(wide.var(2, keepdims=True) + 1e-5)
+    right = normal.reshape(x.shape) * scale[:, None, None] + shift[:, None, None]
+    more = {"num_groups": groups} if op == "GroupNormalization" else {}
+
+    check(
+        [Case(op, [scale, shift], more, expect=lambda x: right.astype(np.float32))],
+        {"x": x},
+        rtol=1e-4,
+        atol=1e-6 * mean,
+    )
+
+
 def attention(scores: Array, v: Array) -> Array:
     with np.errstate(all="ignore"):
         e = np.exp(scores - scores.max(-1, keepdims=True))

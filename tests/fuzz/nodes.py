@@ -354,7 +354,7 @@ def converted(array: Array, dtype: Any) -> Array:
         info = np.iinfo(wanted)
         wide = np.nan_to_num(array.astype(np.float64))
         if array.dtype.kind not in "iub":
-            wide = np.round(wide * 3)
+            wide = np.round(np.clip(wide, -(2.0**62), 2.0**62) * 3)
         return np.asarray(np.clip(wide, max(info.min, -(2**31)), min(info.max, 2**31)), wanted)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(array, wanted)
