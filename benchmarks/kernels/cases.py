@@ -30,7 +30,6 @@ GOALS: dict[str, float | None] = {
     "3x3x3": 0.80,
     "resize": 1.05,
     "permutation": 1.05,
-    "given weights": 1.05,
     "pool": None,
     "LRN": None,
     "join": None,
@@ -74,7 +73,6 @@ def cases() -> list[Case]:
         *volumes(),
         *resizing(),
         *permutations(),
-        *given_weights(),
         *poolings(),
         *joins(),
         *of_tokens(),
@@ -277,21 +275,6 @@ def permutation(shape: tuple[int, ...], axes: tuple[int, ...]) -> Case:
 
     name = f"{'x'.join(map(str, shape))} to {''.join(map(str, axes))}"
     return Case("permutation", name, write)
-
-
-def given_weights() -> Iterator[Case]:
-    """Linear layers whose weights are inputs, as modules of Relax have them."""
-
-    def case(tokens: int, taken: int, made: int) -> Case:
-        def write(net: Layers) -> str:
-            x, weight = net.input(tokens, taken), net.input(made, taken)
-            return net.node("MatMul", x, net.node("Transpose", weight, perm=[1, 0]))
-
-        return Case("given weights", f"linear {tokens}x{taken}x{made}", write)
-
-    for tokens in (1, 128):
-        yield case(tokens, 768, 768)
-        yield case(tokens, 1024, 4096)
 
 
 def poolings() -> Iterator[Case]:
