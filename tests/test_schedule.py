@@ -122,6 +122,25 @@ def convolved(
     return np.concatenate(parts, 1)
 
 
+def test_floats_are_rounded_to_the_even_neighbour_in_vectors() -> None:
+    """Halves, signs of zeros, numbers without digits after the point, infinities and NaN."""
+    random = np.random.default_rng(0)
+    bits = random.integers(-(2**31), 2**31, 5000).astype(np.int32)
+    some = [0.5, 1.5, 2.5, 0.49999997, 2**22 + 0.5, 2**23 - 0.5, 2**23 + 1, 0, np.inf]
+    x = np.array([*some, *(-each for each in some), *random.normal(0, 9, 999), np.nan], "float32")
+    x = np.concatenate([x, bits.view("float32")])
+    func = schedule(fused([x.shape], lambda _, x: R.round(x)), target=native())
+
+    (found,) = outputs(func, native(), [x])
+
+    with np.errstate(invalid="ignore"):
+        right = np.rint(x)
+    np.testing.assert_array_equal(found, right)
+    is_number = ~np.isnan(x)
+    np.testing.assert_array_equal(np.signbit(found[is_number]), np.signbit(right[is_number]))
+    assert vector_loops(func)
+
+
 Convolution = tuple[tuple[int, ...], tuple[int, ...], dict[str, int]]
 """The image, the weights, and the attributes."""
 

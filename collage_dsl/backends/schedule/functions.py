@@ -25,6 +25,8 @@ EXP = (
 EXP_LOW, EXP_HIGH = -87.33654, 88.72283  # beyond, the result is below or above the normal numbers
 ROUNDING = 1.5 * 2**23  # added to a small float, its last bits are the nearest integer
 
+WHOLE = 2.0**23  # floats from here on are integers
+
 LEAST = 2.0**-126  # the smallest normal number
 
 ERF_BOUND = 3.65
@@ -206,6 +208,26 @@ def _odd_quotient(x: Expr, above: Sequence[float], below: Sequence[float], bound
     return _named(x, whole)
 
 
+def nearest(x: Expr) -> Expr:
+    """
+    The nearest integer, of two the even one, with the sign of `x`. A size below WHOLE has no more
+    digits after the point once WHOLE is added; larger ones are integers, infinite, or NaN.
+    """
+
+    def whole(x: Expr) -> Expr:
+        bits = tirx.reinterpret("int32", x)
+        sign = tirx.bitwise_and(bits, tirx.IntImm("int32", -(2**31)))
+        size = tirx.reinterpret("float32", tirx.bitwise_xor(bits, sign))
+        return _named(size, lambda size: tirx.Select(size < _f(WHOLE), signed(size, sign), x))
+
+    def signed(size: Expr, sign: Expr) -> Expr:
+        rounded = _named(size + _f(WHOLE), lambda moved: moved - _f(WHOLE))
+        bits = tirx.bitwise_or(tirx.reinterpret("int32", rounded), sign)
+        return tirx.reinterpret("float32", bits)
+
+    return _named(x, whole)
+
+
 PRODUCTS = (3, 4)
 """
 Exponents whose powers are made as products at once. TVM's `pow` prints advice about every number
@@ -242,6 +264,7 @@ def _power(call: Any) -> Expr:
 
 
 FORMULAS: dict[str, Callable[[Any], Expr]] = {
+    "tirx.nearbyint": lambda call: nearest(call.args[0]),
     "tirx.exp": lambda call: exponential(call.args[0]),
     "tirx.sigmoid": lambda call: sigmoid(call.args[0]),
     "tirx.tanh": lambda call: hyperbolic_tangent(call.args[0]),
