@@ -105,16 +105,25 @@ def test_other_operands_may_be_read_in_order_or_turned_too(cores: int) -> None:
     assert turned
 
 
-def test_a_split_axis_is_turned_where_its_parts_are() -> None:
-    """The heads of an attention: one axis of memory is two of the result."""
-    x = array((2, 19, 36))
+@pytest.mark.parametrize(
+    ("shape", "reshaped", "axes"),
+    [
+        pytest.param((2, 19, 36), (2, 19, 3, 12), (0, 2, 3, 1), id="split, as heads of attention"),
+        pytest.param((2, 20, 32, 16), (2, 20, 512), (0, 2, 1), id="joined, as pixels are tokens"),
+        pytest.param((2, 20, 6, 7), (2, 20, 42), (0, 2, 1), id="joined, of no powers of two"),
+    ],
+)
+def test_axes_that_a_reshape_splits_or_joins(
+    shape: tuple[int, ...], reshaped: tuple[int, ...], axes: tuple[int, ...]
+) -> None:
+    x = array(shape)
 
     def body(emit: Callable[[Any], Any], x: Any) -> Any:
-        return R.permute_dims(emit(R.reshape(x, (2, 19, 3, 12))), (0, 2, 3, 1))
+        return R.permute_dims(emit(R.reshape(x, reshaped)), axes)
 
     result, turned = computed([x.shape], body, [x])
 
-    np.testing.assert_array_equal(result, x.reshape(2, 19, 3, 12).transpose(0, 2, 3, 1))
+    np.testing.assert_array_equal(result, x.reshape(reshaped).transpose(axes))
     assert turned
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tvm import tirx, topi
+from tvm import te, tirx, topi
 
 from collage_dsl.realization.short_floats import usual
 
@@ -65,9 +65,19 @@ def group_norm(builder: Any, call: Any) -> Any:
 
     def whole(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
         *before, count = x.shape[: channel + 1]
-        split = topi.reshape(x, (*before, groups, count // groups, *x.shape[channel + 1 :]))
+        after, size = x.shape[channel + 1 :], count // groups
+
+        def in_group(*at: Any) -> Any:
+            return x(*at[:channel], at[channel] * size + at[channel + 1], *at[channel + 2 :])
+
+        def in_whole(*at: Any) -> Any:
+            group, place = at[channel] // size, at[channel] % size
+            return normal(*at[:channel], group, place, *at[channel + 1 :])
+
+        split = te.compute((*before, groups, size, *after), in_group, name="groups")
         over = [channel + 1, *(axis + (axis > channel) for axis in axes if axis != channel)]
-        result = topi.reshape(_normalized(split, over, attrs.epsilon), x.shape)
+        normal = _normalized(split, over, attrs.epsilon)
+        result = te.compute(x.shape, in_whole, name="whole")
         return _weighted(result, scale, shift, _channels(x, channel), attrs)
 
     return builder.call_te(whole, *call.args, primfunc_name_hint="group_norm")

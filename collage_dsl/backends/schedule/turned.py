@@ -30,6 +30,7 @@ from collage_dsl.backends.schedule.expressions import (
     replace_loads,
     substitute,
 )
+from collage_dsl.backends.schedule.flatten import rejoined
 from collage_dsl.backends.schedule.groups import Group, wide
 from collage_dsl.backends.schedule.loops import (
     Stmt,
@@ -62,12 +63,12 @@ _TURNED = frozenset(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Read:
-    """A read in a stage, whose axes longer than one are `axes`, and its indices, simplified."""
+    """A read in a stage, whose axes longer than one are `axes`, and its `place` in memory."""
 
     load: TensorLoad
     stage: Stage
     axes: tuple[Axis, ...]
-    indices: tuple[Expr, ...]
+    place: Expr
 
     @property
     def dtype(self) -> str:
@@ -76,27 +77,30 @@ class _Read:
     @property
     def steps(self) -> list[int] | None:
         """How far in memory a step along each axis is; None if the steps are not the same."""
-        dims = shape(self.load.source)
-        places = (index * prod(dims[at + 1 :]) for at, index in enumerate(self.indices))
-        found = coefficients(sum(places, integer(0)), [axis.var for axis in self.axes])
+        found = coefficients(self.place, [axis.var for axis in self.axes])
         return None if found is None else found[0]
 
     def at(self, index: Sequence[Expr]) -> Expr:
         """The same at an index, which has an entry for each of the axes."""
         where = {axis.var: place for axis, place in zip(self.axes, index, strict=True)}
-        return load(self.load.source, *(substitute(each, where) for each in self.indices))
+        dims = shape(self.load.source)
+        return load(self.load.source, *split_index(substitute(self.place, where), dims))
 
 
 def _reads(stage: Stage) -> list[_Read]:
     """The reads of a stage. A reshape divides indices; most of that is undone here."""
     analyzer = sym.Analyzer()
     for axis in stage.spatial:
-        analyzer.bind(axis.var, tvm.ir.Range(0, axis.extent))
+        analyzer.bind(axis.var, tvm.ir.Range(integer(0), integer(axis.extent)))
+
+    def place(read: TensorLoad) -> Expr:
+        position: Expr = integer(0)
+        for index, extent in zip(read.indices, shape(read.source), strict=True):
+            position = position * extent + index
+        return rejoined(analyzer.simplify(position), analyzer)
+
     axes = wide(stage.spatial)
-    return [
-        _Read(read, stage, axes, tuple(map(analyzer.simplify, read.indices)))
-        for read in loads(stage.value)
-    ]
+    return [_Read(read, stage, axes, place(read)) for read in loads(stage.value)]
 
 
 def turned_statement(group: Group, context: Context) -> Stmt | None:
