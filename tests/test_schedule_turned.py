@@ -46,11 +46,11 @@ def array(shape: tuple[int, ...], dtype: str = "float32", seed: int = 0) -> Arra
     return numbers.astype(np.uint16 if dtype == "bfloat16" else dtype)
 
 
-def turns(func: Any) -> bool:
-    """Whether vectors are shuffled, as they are where blocks are transposed."""
-    shuffles: list[Any] = []
-    tvm_ffi.structural_walk(func.body, (tirx.Shuffle, shuffles.append))
-    return bool(shuffles)
+def shuffles(func: Any) -> int:
+    """How often vectors are shuffled, as they are where blocks are transposed."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(func.body, (tirx.Shuffle, found.append))
+    return len(found)
 
 
 def computed(
@@ -59,7 +59,7 @@ def computed(
     """What the scheduled function gives, and whether it turns blocks."""
     func = schedule(fused(shapes, body, str(arrays[0].dtype)), target=native(cores))
     (result,) = outputs(func, native(cores), arrays)
-    return result, turns(func)
+    return result, shuffles(func) > 0
 
 
 @CORES
@@ -81,7 +81,36 @@ def test_what_needs_no_blocks_or_cannot_have_them(
 ) -> None:
     func = schedule(fused([shape], lambda _, x: R.permute_dims(x, axes), dtype), target=native())
 
-    assert not turns(func)
+    assert not shuffles(func)
+
+
+def test_a_value_that_is_used_twice_is_turned_once() -> None:
+    def scheduled(body: Callable[..., Any]) -> Any:
+        return schedule(fused([(16, 24)], body), target=native())
+
+    once = scheduled(lambda _, x: R.permute_dims(x))
+    twice = scheduled(lambda emit, x: R.nn.silu(emit(R.permute_dims(x))))
+
+    assert shuffles(twice) == shuffles(once) > 0
+
+
+@CORES
+@pytest.mark.parametrize(("rows", "columns", "wanted"), [(37, 41, False), (32, 48, True)])
+def test_no_element_is_computed_twice_over_what_it_is_computed_from(
+    rows: int, columns: int, wanted: bool, cores: int
+) -> None:
+    """TVM writes the sum over the first product. The last blocks would repeat some of it."""
+    shapes = [(rows, 9), (9, columns), (columns, 9), (9, rows), (columns, 24)]
+    a, b, c, d, e = arrays = [array(each, seed=n) / 10 for n, each in enumerate(shapes)]
+
+    def body(emit: Callable[[Any], Any], a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
+        one, other = emit(R.matmul(a, b)), emit(R.matmul(c, d))
+        return R.matmul(emit(R.add(one, emit(R.permute_dims(other)))), e)
+
+    result, turned = computed(shapes, body, arrays, cores)
+
+    np.testing.assert_allclose(result, (a @ b + (c @ d).T) @ e, rtol=1e-4, atol=1e-3)
+    assert turned is wanted
 
 
 @CORES

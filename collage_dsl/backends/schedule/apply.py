@@ -60,7 +60,7 @@ def body_of(
     """
     inlined, groups = outlined(program)
     stored = _stored(groups, inlined, program.parameters)
-    context = Context(machine, inlined, stored)
+    context = Context(machine, inlined, stored, stored.difference(program.parameters))
     parts = [
         chain_statement(part, context)
         if isinstance(part, Chain)

@@ -26,11 +26,15 @@ from collage_dsl.backends.schedule.stages import Stage
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Context:
-    """The machine, the inlined stages, and the buffers that are read outside their group."""
+    """
+    The machine, the inlined stages, and the buffers that are read outside their group. Those of
+    them that are no parameters are `local`: TVM may keep two of these in the same memory.
+    """
 
     machine: Machine
     inlined: Inlined
     stored: frozenset[Buffer]
+    local: frozenset[Buffer] = frozenset()
 
 
 def finish(

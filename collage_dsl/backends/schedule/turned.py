@@ -70,6 +70,9 @@ class _Read:
     axes: tuple[Axis, ...]
     place: Expr
 
+    def is_same(self, other: _Read) -> bool:
+        return self.stage is other.stage and equal(self.load, other.load)
+
     @property
     def dtype(self) -> str:
         return str(self.load.source.dtype)
@@ -111,14 +114,27 @@ def turned_statement(group: Group, context: Context) -> Stmt | None:
     along, reads = found
     axes = extents(wide(group.stages[0].spatial))
     side = 1 << (min(context.machine.lanes, axes[along], axes[-1]).bit_length() - 1)
-    return _Blocks(group, context, axes, along, reads, side).statement() if side >= _LEAST else None
+    repeats = axes[along] % side or axes[-1] % side
+    if side < _LEAST or (repeats and _may_overwrite(group.stages, reads, context)):
+        return None
+    return _Blocks(group, context, axes, along, reads, side).statement()
+
+
+def _may_overwrite(stages: Sequence[Stage], turned: Sequence[_Read], context: Context) -> bool:
+    """
+    Whether TVM may write a result over a local buffer that it reads in order, as nothing reads
+    that later. Then no element can be computed twice.
+    """
+    held = {stage.buffer for stage in stages} | {read.load.source for read in turned}
+    sources = {read.source for stage in stages for read in loads(stage.value)}
+    return not sources.isdisjoint(context.local - held)
 
 
 def _turned_reads(stages: Sequence[Stage]) -> tuple[int, list[_Read]] | None:
     """
-    The number of the axis along which values are read, which is not the last, and these reads.
-    None if there are none, or if they are along several axes, or if a step along an axis is not
-    always the same in memory.
+    The number of the axis along which values are read, which is not the last, and these reads, once
+    each. None if there are none, or if they are along several axes, or if a step along an axis is
+    not always the same in memory.
     """
     members = {stage.buffer for stage in stages}
     along: set[int] = set()
@@ -132,7 +148,7 @@ def _turned_reads(stages: Sequence[Stage]) -> tuple[int, list[_Read]] | None:
             steps = read.steps
             if steps is None:
                 return None
-            if steps[-1] > 1:
+            if steps[-1] > 1 and not any(map(read.is_same, found)):
                 along.add(steps.index(1) if 1 in steps else -1)
                 found.append(read)
     is_one = len(along) == 1 and -1 not in along
