@@ -20,7 +20,7 @@ def bind(
     The arguments without a name and those with a name.
 
     None after reporting too few or too many of them (`takes` is the least and the most) or an
-    unknown name, where a call is as in `example`.
+    unknown name. `example` is a right call, for the hint.
     """
     function = written.function.text
     errors = findings.errors

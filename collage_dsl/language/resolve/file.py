@@ -281,7 +281,7 @@ class FileChecker:
             elif isinstance(definition, Predicate):
                 scope.predicates[name] = definition
         for broken in self.file.broken:
-            if broken.span.text.startswith("extern"):
+            if broken.span.text.startswith("extern") and broken.name != "extern":
                 scope.predicates[broken.name] = None
         for predicate in reversed(predicates):
             checked = check_predicate(predicate, self.findings)

@@ -109,7 +109,7 @@ class PatternScope:
                 return None
             if name.text in values and name.text not in operators():
                 message = f"`{name.text}` is a value of this pattern, not an operator"
-                hint = "a name for some operators is defined before: "
+                hint = "operators get a name above the pattern: "
                 hint += f"`let {name.text} = one_of(nn.relu, nn.gelu);`"
                 self.findings.error("E0201", name.span, message, hint)
                 return None

@@ -62,7 +62,7 @@ _EXAMPLES = {
     "taps": "allowed",
     "after": "max_coalesce()",
 }
-"""What a setting may be; for others, which are limits, a number is."""
+"""A right value of each setting for hints. The others are limits, which are numbers."""
 
 
 class _TargetChecker:

@@ -142,7 +142,7 @@ MISTAKES = (
     Mistake(
         rf"\bkind\(\s*(?P<first>{NAME})\s*->\s*(?P<second>{NAME})\s*",
         rf"(?:->|,)\s*(?P<third>{NAME})\s*\)",
-        "`kind` joins two: write `kind({first} -> {second}), kind({second} -> {third})`",
+        "`kind` takes two kinds: write `kind({first} -> {second}), kind({second} -> {third})`",
     ),
     Mistake(
         r"^where\s+(?P<start>)lambda\b[^:]*", rf"[^:;]*:\s*{REST}", "write `{rest}`", exact=False

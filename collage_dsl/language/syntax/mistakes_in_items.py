@@ -263,6 +263,13 @@ _PLACEMENTS = tuple(
         (rf"(?P<what>{NAME})", _LINK, "op({what})"),
         ("", rf'(?P<what>"[^"\n]*")\s*{_LINK}', "name({what})"),
     )
+) + tuple(
+    Mistake(
+        rf"^{word}\s+(?:to|on)\s+",
+        rf"(?P<target>{NAME})",
+        f"say what: `{word} op(nn.softmax) {link} {{target}}`",
+    )
+    for word, link in (("pin", "to"), ("forbid", "on"))
 )
 
 _PATTERN = "write `pattern {name}({parameters}) {{`"
@@ -357,14 +364,15 @@ MISTAKES = (
     ),
     Mistake(
         r"^extern\s+",
-        rf'(?P<name>{NAME})\s*(?:\(\w*\))?\s*(?:from|=|:)\s*(?P<path>"[^"\n]*")',
-        "write `extern predicate {name}(x) from {path}`",
+        rf'(?P<head>{NAME}\s*\([^()]*\))\s*(?:from|=|:)\s*(?P<path>"[^"\n]*")',
+        "write `extern predicate {head} from {path}`",
         exact=False,
     ),
     Mistake(
-        r"^(?P<word>pin|forbid)\s+(?P<link>to|on)\s+",
-        rf"(?P<target>{NAME})",
-        "say what: `{word} op(nn.softmax) {link} {target}`",
+        rf"^extern\s+(?:predicate\s+(?P<name>{NAME})\s*)?",
+        rf'(?P<other>{NAME})?\s*(?:from|=|:)\s*(?P<path>"[^"\n]*")',
+        "write `extern predicate {name}{other}(x) from {path}`",
+        exact=False,
     ),
     *_PARAMETERS,
     *_PATTERNS,

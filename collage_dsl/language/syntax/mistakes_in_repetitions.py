@@ -11,6 +11,11 @@ REPETITIONS = (
         "write `path[1..8] {op} from {of}`",
     ),
     Mistake(
+        r"(?P<start>)\bpath\s+",
+        rf"of\s+(?P<op>{NAME})(?:\s+calls)?\s+from\s+(?P<of>{NAME})",
+        "write `path[1..8] {op} from {of}`",
+    ),
+    Mistake(
         r"(?P<start>)\b(?P<word>repeat|each|path)\s+",
         rf"(?P<rest>{NAME})",
         "write `{word}[1..8] {rest}`",
