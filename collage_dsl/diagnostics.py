@@ -81,8 +81,8 @@ class Diagnostic:
 
 class RuleError(Exception):
     """
-    A rule file cannot be used. Holds all its diagnostics, in file order. TVM makes the error of a
-    pass again of its text alone, without diagnostics.
+    A rule file cannot be used. Holds all its diagnostics, in file order. One that a pass of TVM
+    raises reaches the caller with its text, but without diagnostics.
     """
 
     def __init__(self, *said: Diagnostic | str) -> None:

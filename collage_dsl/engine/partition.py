@@ -32,7 +32,7 @@ from collage_dsl.engine.specs import Aimed, aimed, misplaced
 from collage_dsl.engine.steps import proposed, regions
 from collage_dsl.engine.ties import without_ties
 from collage_dsl.engine.tune import TuningOptions, existing_records
-from collage_dsl.frontend.errors import FrontendError
+from collage_dsl.frontend.errors import FrontendError, UnsupportedRelax
 from collage_dsl.graph import (
     CandidateKernel,
     Dim,
@@ -143,7 +143,7 @@ def _checked_sizes(sizes: Sizes) -> Sizes:
 _ERRORS = (
     *(BackendError, CostError, FrontendError, MeasuringError, PredicateError, RuleError),
     *(SourceError, StrategyError, TableError, TargetError, UnknownBackend, UnreadableError),
-    *(DamagedStoreError, ExchangeError, StoreError),
+    *(DamagedStoreError, ExchangeError, StoreError, UnsupportedRelax),
 )
 """What the pass raises where it was given something wrong."""
 
