@@ -32,6 +32,7 @@ from collage_dsl.report.documents import PlanDocument
 from collage_dsl.report.text import plan_text
 from collage_dsl.search import Plan
 from tests.cases import covering, slow
+from tests.one_kernel import one_kernel_of
 
 Array = np.ndarray[Any, Any]
 
@@ -424,6 +425,62 @@ def test_norms_of_groups_keep_the_digits_of_a_small_variance(
         rtol=1e-4,
         atol=1e-6 * mean,
     )
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize(
+    ("axes", "scales", "shifts"),
+    [((2, 1), True, True), ((1, 2), True, False), ((1, 2), False, True)],
+)
+def test_a_layer_norm_without_a_part_or_with_axes_in_another_order(
+    axes: tuple[int, int], scales: bool, shifts: bool, dtype: str
+) -> None:
+    """TVM 0.27 would always scale and shift, and read what is beside the scale."""
+    shape = (3, 7, 40)
+    lengths = ", ".join(str(shape[axis]) for axis in axes)
+    asked = f"axes=[{axes[0]}, {axes[1]}], scale={scales}, center={shifts}".lower()
+    parsed = collage.parse_graph(f"""graph {{
+      x: {dtype}[3, 7, 40]; g: {dtype}[{lengths}]; b: {dtype}[{lengths}];
+      y = nn.layer_norm(x, g, b) [{asked}];
+      return y;
+    }}""")
+    graph = Graph(parsed.nodes, parsed.outputs, name="main")
+    random = np.random.default_rng(10)
+    x = random.normal(size=shape)
+    scale, shift = random.normal(size=(2, *(shape[axis] for axis in axes)))
+    inputs = {"x": x, "g": scale, "b": shift}
+    given = {name: array.astype(f"float{dtype[1:]}") for name, array in inputs.items()}
+
+    found = one_kernel_of(graph).run(given)["y"]
+
+    order = np.argsort(axes)
+    right = (x - x.mean((1, 2), keepdims=True)) / np.sqrt(x.var((1, 2), keepdims=True) + 1e-5)
+    right = right * scale.transpose(order) if scales else right
+    right = right + shift.transpose(order) if shifts else right
+    np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("axes", [(1, 2), (2, 1), (0, 2), (1,), (2, 0, 1)])
+def test_an_rms_norm_over_any_axes(axes: tuple[int, ...], dtype: str) -> None:
+    shape = (3, 7, 40)
+    lengths = [shape[axis] for axis in axes]
+    parsed = collage.parse_graph(f"""graph {{
+      x: {dtype}[3, 7, 40]; g: {dtype}{lengths};
+      y = nn.rms_norm(x, g) [axes={list(axes)}];
+      return y;
+    }}""")
+    graph = Graph(parsed.nodes, parsed.outputs, name="main")
+    random = np.random.default_rng(11)
+    x, scale = random.normal(size=shape), random.normal(size=lengths)
+    given = {n: array.astype(f"float{dtype[1:]}") for n, array in (("x", x), ("g", scale))}
+
+    found = one_kernel_of(graph).run(given)["y"]
+
+    wide = [shape[axis] if axis in axes else 1 for axis in range(3)]
+    right = x / np.sqrt((x * x).mean(axes, keepdims=True) + 1e-5)
+    right *= scale.transpose(np.argsort(axes)).reshape(wide)
+    np.testing.assert_allclose(found, right, rtol=1e-12 if dtype == "f64" else 1e-4)
 
 
 def attention(scores: Array, v: Array) -> Array:
