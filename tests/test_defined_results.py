@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -223,6 +224,18 @@ def test_a_shared_loop_divides_by_zero(cores: int) -> None:
     actual = one_kernel(onnx_model([node("Div", "a b")], inputs), cores).run(inputs)["y"]
 
     np.testing.assert_array_equal(actual, a * b)
+
+
+@pytest.mark.parametrize("dtype", SIGNED)
+def test_a_value_that_is_a_result_and_is_chosen_by(dtype: str) -> None:
+    x = np.arange(-20, 25, dtype=dtype)
+    made = onnx_model([node("Neg", "x", "negative"), node("Abs", "negative")], {"x": x})
+    made.graph.output.append(onnx.ValueInfoProto(name="negative"))
+
+    found = one_kernel(made).run({"x": x})
+
+    np.testing.assert_array_equal(found["negative"], -x)
+    np.testing.assert_array_equal(found["y"], abs(x))
 
 
 @pytest.mark.parametrize("name", ["left_shift", "right_shift"])

@@ -44,7 +44,8 @@ def finish(
     Store what `stages` compute at one index, given the values `held` there.
 
     `at` has an entry for each axis longer than one. A value that several stages read is computed
-    once and gets a name, unless it has bfloat16.
+    once and gets a name, unless it has bfloat16. An int32 that is stored is read again instead:
+    TVM 0.27 refuses a name for it in a condition.
     """
     values = dict(held)
     names: list[tuple[tirx.Var, Expr]] = []
@@ -57,12 +58,15 @@ def finish(
         value = _value(stage, at, values)
         uses = [r for later in stages[position + 1 :] for r in loads(later.value)]
         is_named = sum(read.source.same_as(stage.buffer) for read in uses) > 1
-        if is_named and not has_bfloat16(value):
+        is_stored = stage.buffer in context.stored
+        is_read = is_named and is_stored and str(stage.buffer.dtype) == "int32"
+        if is_named and not is_read and not has_bfloat16(value):
             name = tirx.Var("v", value.ty.dtype)
             names.append((name, value))
             value = name
-        values[stage.buffer] = value
-        if stage.buffer in context.stored:
+        if not is_read:
+            values[stage.buffer] = value
+        if is_stored:
             whole = vectorisable(_with_names(value, names))
             statements.append(store(stage.buffer, whole, *spread(stage.buffer, at)))
     return sequence(statements)
