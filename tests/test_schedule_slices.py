@@ -7,15 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import tvm
 from tvm import relax, tirx
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
+import collage_dsl as collage
 from collage_dsl.backends.runtime.cores import on_cores
 from collage_dsl.backends.schedule import schedule
 from collage_dsl.backends.schedule.slices import sliced
 from collage_dsl.realization.legalize import LEGALIZERS
+from tests.reference import run_onnx
 from tests.test_schedule import Array, built, convolved, native, vector_loops
 
 pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
@@ -171,3 +174,30 @@ def test_slices_that_depend_on_others_or_do_not_lead_are_not_cut(
     func = of_any_size(shapes, body)
 
     assert sliced(func, lambda one: schedule(one, target=native()), 1) is None
+
+
+@pytest.mark.parametrize("variant", ["gemm", "winograd2", "winograd4"])
+def test_variants_prepare_weights_for_any_batch(variant: str) -> None:
+    spec = collage.load(
+        text=f"""collage 1;
+        target t on llvm {{
+          variants [{variant}];
+          rules combine_by_primitives(op_call_by_kind(), using: [kind(anchor -> broadcast)]);
+        }}"""
+    )["t"]
+    weight = np.random.default_rng(0).normal(0, 0.1, (10, 9, 3, 3)).astype("float32")
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["": 17]> g (float[n, 9, 12, 12] x) => (y) {
+            c = Conv <pads = [1, 1, 1, 1]> (x, w)
+            y = Relu(c)
+        }"""
+    )
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+
+    made = collage.compile(model, [spec], cost=lambda kernel: 1e-6, race_seconds=0.01)
+
+    assert {kernel.variant for kernel in made.plan.kernels} == {variant}
+    for size in (1, 3):
+        x = np.random.default_rng(size).normal(0, 1, (size, 9, 12, 12)).astype("float32")
+        right = run_onnx(model, {"x": x})["y"]
+        np.testing.assert_allclose(made.run({"x": x})["y"], right, rtol=1e-4, atol=1e-4)

@@ -7,6 +7,7 @@ from math import prod
 
 from collage_dsl.backends import depthwise, products, winograd
 from collage_dsl.graph import Form, Graph, Node, TensorType, members, tensors
+from collage_dsl.graph.sizes import with_sizes
 from collage_dsl.graph.tuning import TUNED
 from collage_dsl.graph.variants import CONVOLUTIONS, DIRECT, TRANSPOSED, WEIGHTED
 
@@ -17,8 +18,10 @@ IN_PLACE = "in_place"
 def unsuitable(variant: str, graph: Graph, weights: Collection[int]) -> str | None:
     """
     Why `variant` cannot compute `graph`, a kernel by itself; None if it can. `weights` are the
-    nodes of `graph` that are constants of the model.
+    nodes of `graph` that are constants of the model. A kernel of any batch is that of one image.
     """
+    if variant not in OF_ROWS:
+        graph = of_one_image(graph)
     if variant != DIRECT and any(not _is_static(node) for node in graph.nodes):
         return f"{variant} is for dimensions that are numbers"
     if variant in OF_FLOATS and products.has_byte_products(graph):
@@ -37,6 +40,7 @@ def unpromising(variant: str, graph: Graph, *, few_registers: bool = False) -> s
     On processors with `few_registers`, `gemm` is faster than `direct` for images of any size, and
     than `depthwise` for some.
     """
+    graph = of_one_image(graph)
     if variant == "gemm" and products.has_byte_products(graph):
         return None
     transposed = [node for node in graph.nodes if node.op == TRANSPOSED]
@@ -70,6 +74,15 @@ def _of_phase(transposed: Node) -> int:
     strides = transposed.attrs["strides"]
     assert isinstance(strides, tuple)
     return prod(transposed.tensor.static_shape[2:]) // prod(int(str(each)) for each in strides)
+
+
+def of_one_image(graph: Graph) -> Graph:
+    """`graph` for a batch of one, where its tensors of unknown size begin with a batch."""
+    types = [type_ for node in graph.nodes for type_ in tensors(node.type)]
+    shapes = [type_.shape or () for type_ in types if not type_.is_static]
+    batches = {shape[0] for shape in shapes if shape}
+    names = [batch for batch in batches if isinstance(batch, str) and batch.isidentifier()]
+    return with_sizes(graph, {names[0]: 1}) if len(batches) == len(names) == 1 else graph
 
 
 def _is_static(node: Node) -> bool:
@@ -153,6 +166,9 @@ cannot compute a graph, and None if it can.
 
 PREPARING = frozenset({"gemm", "depthwise", *winograd.CHECKS})
 """The variants whose weights are brought into another form when a model is loaded."""
+
+OF_ROWS = frozenset({"gemv", IN_PLACE})
+"""The variants that need to know how many rows there are, or where a result lies."""
 
 OF_FLOATS = frozenset({"gemv", "depthwise", *winograd.CHECKS})
 """The variants that compute no products of bytes."""

@@ -24,6 +24,6 @@ def schedule_variant(func: Any, variant: str, *, target: Any) -> Any:
 
     Raises `variants.VariantError` if the variant cannot compute the function.
     """
-    from collage_dsl.backends.schedule.variants import VARIANTS
+    from collage_dsl.backends.schedule.variants import by_variant
 
-    return VARIANTS[variant](func, target)
+    return by_variant(func, variant, target)

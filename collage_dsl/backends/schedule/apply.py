@@ -27,6 +27,7 @@ from collage_dsl.backends.schedule.pointwise import pointwise_statement
 from collage_dsl.backends.schedule.reduction import reduction_statement
 from collage_dsl.backends.schedule.resampling import resampled
 from collage_dsl.backends.schedule.rows import rows_statement
+from collage_dsl.backends.schedule.scheduled import Scheduled
 from collage_dsl.backends.schedule.slices import sliced
 from collage_dsl.backends.schedule.sliding import sliding
 from collage_dsl.backends.schedule.stack import on_stack
@@ -41,8 +42,8 @@ def scheduled(func: Any, target: tvm.target.Target) -> Any:
     machine = machine_of(target)
     program = read(func)
     if program is None:
-        slices = sliced(func, lambda one: scheduled(one, target), machine.cores)
-        return general(func, machine) if slices is None else slices
+        slices = sliced(func, lambda one: Scheduled(scheduled(one, target)), machine.cores)
+        return general(func, machine) if slices is None else slices.function
     if any(is_empty(buffer) for buffer in program.parameters):
         return with_starts(func)
     return func.with_body(body_of(program, program.parameters, machine, statement))

@@ -29,6 +29,7 @@ from collage_dsl.backends.schedule.expressions import (
     variables,
 )
 from collage_dsl.backends.schedule.loops import Stmt, sequence
+from collage_dsl.backends.schedule.scheduled import Scheduled, VariantError
 from collage_dsl.backends.schedule.stages import Program, Stage, extents, read, shape
 
 _PROBES = (1_000_003, 1_000_033, 1_000_037)
@@ -40,13 +41,14 @@ _TOGETHER = 16
 _REUSED = 16
 """Weights that one slice uses so many times, as a convolution does, need no other slices."""
 
-Schedule = Callable[[Any], Any]
+Schedule = Callable[[Any], Scheduled]
 
 
-def sliced(func: Any, schedule: Schedule, cores: int) -> Any | None:
+def sliced(func: Any, schedule: Schedule, cores: int) -> Scheduled | None:
     """
     The function in loops around what `schedule` makes of slices of known size. None if it has no
-    dimension of unknown size, or one that does not lead, or if a slice depends on others.
+    dimension of unknown size, or one that does not lead, or if a slice depends on others. Raises
+    `VariantError` if slices together would take other weights than one.
     """
     unknown = _unknown(func)
     if not unknown or len(unknown) > len(_PROBES):
@@ -148,9 +150,12 @@ class _Slices:
     unknown: tuple[Var, ...]
     cores: int
 
-    def scheduled(self, schedule: Schedule, sizes: Sequence[int]) -> Any:
+    def scheduled(self, schedule: Schedule, sizes: Sequence[int]) -> Scheduled:
         """The function in loops over so many slices together, and over the rest of them."""
-        made = [schedule(_of_sizes(self.function, self._ones(size))) for size in sizes]
+        every = [schedule(_of_sizes(self.function, self._ones(size))) for size in sizes]
+        if not all(_prepare_alike(every[0], each) for each in every[1:]):
+            raise VariantError("prepares weights for a known number of rows")
+        made = [each.function for each in every]
         params = [
             mine if _is_sliced(mine) else theirs
             for mine, theirs in zip(self.function.params, made[0].params, strict=True)
@@ -161,7 +166,7 @@ class _Slices:
         ]
         root = s_tir.SBlock([], [], [], "root", sequence(loops))
         body = s_tir.SBlockRealize([], True, root)
-        return tirx.PrimFunc(params, body, attrs=made[0].attrs)
+        return Scheduled(tirx.PrimFunc(params, body, attrs=made[0].attrs), every[0].prepared)
 
     def _ones(self, last: int) -> list[int]:
         return [*([1] * (len(self.unknown) - 1)), last]
@@ -192,6 +197,14 @@ class _Slices:
             kind = ForKind.PARALLEL if shares and number == 0 else ForKind.SERIAL
             body = tirx.For(var, integer(0), extent, kind, body)
         return body
+
+
+def _prepare_alike(one: Scheduled, other: Scheduled) -> bool:
+    """Whether two functions take the same weights in the same form."""
+    if one.prepared.keys() != other.prepared.keys():
+        return False
+    pairs = ((made, other.prepared[at]) for at, made in one.prepared.items())
+    return all(tvm_ffi.structural_equal(*pair, map_free_vars=True) for pair in pairs)
 
 
 def _is_shared(body: Stmt) -> bool:

@@ -10,17 +10,36 @@ from collage_dsl.backends.schedule.apply import scheduled
 from collage_dsl.backends.schedule.depthwise.variant import depthwise
 from collage_dsl.backends.schedule.few_rows.variant import gemv
 from collage_dsl.backends.schedule.gemm.variant import gemm
+from collage_dsl.backends.schedule.machine import machine_of
 from collage_dsl.backends.schedule.scheduled import Scheduled, VariantError
+from collage_dsl.backends.schedule.slices import sliced
 from collage_dsl.backends.schedule.tuned import tuned
 from collage_dsl.backends.schedule.winograd.variant import winograd
 
-__all__ = ["VARIANTS", "Scheduled", "VariantError", "direct"]
+__all__ = ["VARIANTS", "Scheduled", "VariantError", "by_variant", "direct"]
+
+
+def by_variant(func: Any, variant: str, target: Any) -> Scheduled:
+    """
+    What a variant makes of a function; of one of any batch, a loop around that for one image.
+
+    Raises `VariantError` if the variant cannot compute the function.
+    """
+
+    def schedule(func: Any) -> Scheduled:
+        return VARIANTS[variant](func, target)
+
+    slices = None if variant in _ANY_SIZE else sliced(func, schedule, machine_of(target).cores)
+    return schedule(func) if slices is None else slices
 
 
 def direct(func: Any, target: Any) -> Scheduled:
     """Every function by loops over its own operands."""
     return Scheduled(scheduled(func, target))
 
+
+_ANY_SIZE = frozenset({"direct", "in_place", "tuned"})
+"""The variants that schedule functions of any size by themselves."""
 
 VARIANTS: dict[str, Callable[[Any, Any], Scheduled]] = {
     "direct": direct,
