@@ -77,7 +77,7 @@ ALIKE = """
     constant_pad cumsum_1d div_bcast edge_pad elu flatten_axis1 gather_0 gather_1
     gather_elements_0 gather_elements_1 gather_negative_indices gathernd_example_float32
     gemm_all_attributes gemm_alpha gemm_default_vector_bias gemm_transposeB globalaveragepool
-    hardsigmoid hardswish instancenorm_example leakyrelu
+    hardsigmoid hardswish leakyrelu
     logsoftmax_axis_1 lrn lrn_default matmul_3d max_example max_two_inputs maxpool_2d_pads
     mean_example min_example mul_bcast prelu_broadcast reduce_mean_keepdims_example relu
     scatter_elements_with_axis scatternd shrink_hard sigmoid

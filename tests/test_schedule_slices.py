@@ -166,6 +166,11 @@ def test_an_empty_batch() -> None:
         pytest.param([("b", 6)], lambda emit, x: R.permute_dims(x), id="no longer leading"),
         pytest.param([("b", "s", "s")], lambda emit, x: R.nn.softmax(x), id="a row of any size"),
         pytest.param([(6, "b")], lambda emit, x: R.nn.relu(x), id="not leading"),
+        pytest.param(
+            [("b", 6)],
+            lambda emit, x: R.divide(x, emit(R.sum(emit(R.ones_like(x)), 0))),
+            id="the number of slices",
+        ),
     ],
 )
 def test_slices_that_depend_on_others_or_do_not_lead_are_not_cut(

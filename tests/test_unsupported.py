@@ -8,6 +8,7 @@ from tests.cases import slow
 from tests.one_kernel import one_kernel_of
 
 SAMPLED = "x: f32[1, 2, 6, 6]; g: f32[1, 2, 4, 4]; y = image.grid_sample(x, g)"
+DOUBLES = SAMPLED.replace("f32", "f64")
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ SAMPLED = "x: f32[1, 2, 6, 6]; g: f32[1, 2, 4, 4]; y = image.grid_sample(x, g)"
         ),
         ('x: f32[3, 4]; y = eye_like(x, 0) [dtype = "int32"]; return y;', "dtype of its operand"),
         (
-            f'{SAMPLED} [method = "nearest", padding_mode = "reflection"]; return y;',
+            f'{DOUBLES} [method = "nearest", padding_mode = "reflection"]; return y;',
             "the nearest after a reflection",
         ),
     ],
@@ -51,6 +52,7 @@ def test_what_has_no_kernel_is_refused_with_a_reason(text: str, reason: str) -> 
     [
         "x: f32[3, 4]; y = eye_like(x, 0); return y;",
         slow(f'{SAMPLED} [method = "bilinear", padding_mode = "reflection"]; return y;'),
+        f'{SAMPLED} [method = "nearest", padding_mode = "reflection"]; return y;',
         "x: f32[n, 4]; y = nn.relu(x); return y;",
     ],
 )

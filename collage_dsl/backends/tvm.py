@@ -100,8 +100,12 @@ def _unsupported(graph: Graph, node: Node) -> str | None:
         return f"the shape of `{node.name}` is found as the model runs"
     if node.op == "eye_like" and _dtype(graph, node) != _tensors(node.type)[0].dtype:
         return f"TVM gives eye_like at `{node.name}` the dtype of its operand"
-    if node.op == "image.grid_sample" and _mode(node) == ("nearest", "reflection"):
-        return f"TVM makes no loops of grid_sample at `{node.name}`: the nearest after a reflection"
+    is_reflected = node.op == "image.grid_sample" and _mode(node) == ("nearest", "reflection")
+    if is_reflected and _dtype(graph, node) != "float32":
+        return (
+            f"TVM makes no loops of grid_sample at `{node.name}`: the nearest after a reflection, "
+            "but of float32"
+        )
     known = _SORTING.get(node.op)
     data = graph.nodes[node.inputs[0]].type if known else None
     if known and isinstance(data, TensorType) and data.dtype not in known:
