@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,12 +32,24 @@ def native(cores: int = 1, processor: str | None = None) -> Any:
     return tvm.target.Target({"kind": "llvm", "mcpu": processor or host, "num-cores": cores})
 
 
-def fused(shapes: Shapes, body: Callable[..., Any], dtype: str = "float32") -> Any:
-    """The one function that TVM fuses the operators of `body` into."""
+def fused(
+    shapes: Sequence[tuple[int | str, ...]],
+    body: Callable[..., Any],
+    dtype: str = "float32",
+    legalizers: Mapping[str, Any] | None = None,
+) -> Any:
+    """
+    The one function that TVM fuses the operators of `body` into. A dimension with a name has any
+    size.
+    """
     builder = relax.BlockBuilder()
+    names = {
+        dim: tirx.Var(dim, "int64") for shape in shapes for dim in shape if isinstance(dim, str)
+    }
 
     def parameters(name: str) -> list[Any]:
-        types = [relax.TensorType(shape, dtype) for shape in shapes]
+        dims = [[names[dim] if isinstance(dim, str) else dim for dim in shape] for shape in shapes]
+        types = [relax.TensorType(shape, dtype) for shape in dims]
         return [relax.Var(f"{name}{i}", kind) for i, kind in enumerate(types)]
 
     inner, outer = parameters("p"), parameters("q")
@@ -50,8 +62,8 @@ def fused(shapes: Shapes, body: Callable[..., Any], dtype: str = "float32") -> A
         with builder.dataflow():
             result = builder.emit_output(relax.Call(kernel, outer))
         builder.emit_func_output(result)
-    module = builder.get()
-    for lowering in ("LegalizeOps", "AnnotateTIROpPattern", "FuseOps", "FuseTIR"):
+    module = relax.transform.LegalizeOps(dict(legalizers or {}))(builder.get())
+    for lowering in ("AnnotateTIROpPattern", "FuseOps", "FuseTIR"):
         module = getattr(relax.transform, lowering)()(module)
     (func,) = (f for name, f in module.functions.items() if name.name_hint != "main")
     return func.with_attr("global_symbol", "kernel")

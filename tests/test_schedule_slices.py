@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from tvm import relax, tirx
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
 import collage_dsl as collage
@@ -19,7 +18,7 @@ from collage_dsl.backends.schedule import schedule
 from collage_dsl.backends.schedule.slices import sliced
 from collage_dsl.realization.legalize import LEGALIZERS
 from tests.reference import run_onnx
-from tests.test_schedule import Array, built, convolved, native, vector_loops
+from tests.test_schedule import Array, built, convolved, fused, native, vector_loops
 
 pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
 
@@ -31,29 +30,7 @@ SIZES = ({"b": 1, "s": 33}, {"b": 3, "s": 5}, {"b": 2, "s": 16})
 
 def of_any_size(shapes: Sequence[Shape], body: Body) -> Any:
     """The one function of `body`, in which the dimensions with a name have any size."""
-    names: dict[str, Any] = {}
-
-    def dim(size: int | str) -> Any:
-        return size if isinstance(size, int) else names.setdefault(size, tirx.Var(size, "int64"))
-
-    types = [relax.TensorType([dim(size) for size in shape], "float32") for shape in shapes]
-    builder = relax.BlockBuilder()
-    inner = [relax.Var(f"p{number}", each) for number, each in enumerate(types)]
-    outer = [relax.Var(f"q{number}", each) for number, each in enumerate(types)]
-    with builder.function("kernel", inner, private=True, attrs={"Primitive": True}):
-        with builder.dataflow():
-            result = builder.emit_output(body(builder.emit, *inner))
-        builder.emit_func_output(result)
-    (kernel,) = builder.get().get_global_vars()
-    with builder.function("main", outer):
-        with builder.dataflow():
-            result = builder.emit_output(relax.Call(kernel, outer))
-        builder.emit_func_output(result)
-    module = relax.transform.LegalizeOps(dict(LEGALIZERS))(builder.get())
-    for lowering in ("AnnotateTIROpPattern", "FuseOps", "FuseTIR"):
-        module = getattr(relax.transform, lowering)()(module)
-    (func,) = (f for name, f in module.functions.items() if name.name_hint != "main")
-    return func.with_attr("global_symbol", "kernel")
+    return fused(shapes, body, legalizers=LEGALIZERS)
 
 
 def gelu(x: Array, c: Array) -> Array:
