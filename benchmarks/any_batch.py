@@ -23,11 +23,15 @@ from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.timing import interleaved, low
 
 
-def compiled(model: onnx.ModelProto, batch: int | str, store: Path | None) -> Compiled:
+def image_of(model: onnx.ModelProto) -> tuple[str, list[int]]:
+    """The name of the input, and the shape of one image of it."""
     value = model.graph.input[0]
-    image = [dim.dim_value for dim in value.type.tensor_type.shape.dim[1:]]
-    native = collage.gather({"kind": "llvm"})
-    shapes = {value.name: (batch, *image)}
+    return value.name, [dim.dim_value for dim in value.type.tensor_type.shape.dim[1:]]
+
+
+def compiled(model: onnx.ModelProto, batch: int | str, store: Path | None) -> Compiled:
+    taken, image = image_of(model)
+    native, shapes = collage.gather({"kind": "llvm"}), {taken: (batch, *image)}
     return collage.compile(model, [native], shapes=shapes, store=store, race_seconds=0.5)
 
 
@@ -45,12 +49,11 @@ def library(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
 
 def rows(name: str, given: argparse.Namespace) -> None:
     model = suite.model(name)
-    taken = model.graph.input[0]
-    image = [dim.dim_value for dim in taken.type.tensor_type.shape.dim[1:]]
+    taken, image = image_of(model)
     of_any, session = compiled(model, "n", given.store), library(model)
     for size in given.sizes:
         inputs: dict[str, Array] = {
-            taken.name: np.random.default_rng(0).random((size, *image), np.float32)
+            taken: np.random.default_rng(0).random((size, *image), np.float32)
         }
 
         def runner(made: Compiled, inputs: dict[str, Array] = inputs) -> Callable[[], object]:

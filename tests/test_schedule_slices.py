@@ -10,11 +10,14 @@ import numpy as np
 import onnx
 import pytest
 import tvm
+import tvm_ffi
+from tvm import tirx
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
 import collage_dsl as collage
 from collage_dsl.backends.runtime.cores import on_cores
 from collage_dsl.backends.schedule import schedule
+from collage_dsl.backends.schedule.scheduled import Scheduled
 from collage_dsl.backends.schedule.slices import sliced
 from collage_dsl.realization.legalize import LEGALIZERS
 from tests.reference import run_onnx
@@ -130,6 +133,26 @@ def test_an_empty_batch() -> None:
     kernel(
         *map(tvm.runtime.tensor, (x, *weights)), tvm.runtime.tensor(np.empty((0, 4, 50), "float32"))
     )
+
+
+def test_weights_that_each_schedule_takes_anew_are_the_same_for_all_slices() -> None:
+    shapes, body, expect = CASES["product"]
+
+    def of_own_weights(one: Any) -> Scheduled:
+        weight = one.params[1]
+        own = tirx.decl_buffer(weight.shape, weight.dtype, "own")
+        swap = (tvm.ir.Var, lambda var: own if var.same_as(weight) else var)
+        return Scheduled(schedule(tvm_ffi.structural_map(one, swap), target=native()))
+
+    made = sliced(of_any_size(shapes, body), of_own_weights, 1)
+    assert made is not None
+    arrays = arrays_of(shapes, {"b": 2, "s": 19})
+    result = tvm.runtime.tensor(np.empty((2, 19, 50), "float32"))
+
+    built(made.function, native())(*map(tvm.runtime.tensor, arrays), result)
+
+    right = expect(*(each.astype("float64") for each in arrays))
+    np.testing.assert_allclose(result.numpy(), right, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

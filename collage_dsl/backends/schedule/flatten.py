@@ -38,10 +38,7 @@ def flattened(
     analyzer = sym.Analyzer()
 
     def index(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
-        position: Expr = integer(0)
-        for part, extent in zip(indices, shape(buffer), strict=True):
-            position = position * extent + part
-        return rejoined(position, analyzer)
+        return rejoined(position(buffer, indices), analyzer)
 
     def read(access: TensorLoad) -> Expr:
         if access.source not in flat:
@@ -64,6 +61,14 @@ def flattened(
         for buffer, view in views.items()
     ]
     return tirx.SeqStmt([*declared, body]) if declared else body, list(owned.values())
+
+
+def position(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
+    """Where an element lies in the memory of a buffer."""
+    place: Expr = integer(0)
+    for part, extent in zip(indices, shape(buffer), strict=True):
+        place = place * extent + part
+    return place
 
 
 def rejoined(index: Expr, analyzer: sym.Analyzer) -> Expr:

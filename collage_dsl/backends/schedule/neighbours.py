@@ -14,13 +14,13 @@ from math import prod
 from typing import Any
 
 import tvm_ffi
-from tvm import ir, sym, tirx
+from tvm import tirx
 from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.expressions import Expr, integer, substitute, variables
 from collage_dsl.backends.schedule.groups import wide
 from collage_dsl.backends.schedule.sliding import COMBINERS
-from collage_dsl.backends.schedule.stages import Program, Stage, extents
+from collage_dsl.backends.schedule.stages import Program, Stage, extents, within
 
 NEIGHBOURS = 9  # the most terms that are written out
 
@@ -63,9 +63,7 @@ def _is_short(stage: Stage) -> bool:
 
 def _counted(stage: Stage) -> Stage:
     """The stage with numbers of elements simplified, given the ranges of its axes."""
-    analyzer = sym.Analyzer()
-    for axis in stage.spatial:
-        analyzer.bind(axis.var, ir.Range(integer(0), integer(axis.extent)))
+    analyzer = within(stage.spatial)
 
     def simpler(cast: Any) -> Expr:
         return tirx.Cast(cast.ty.dtype, analyzer.simplify(cast.value))

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import tvm
 import tvm_ffi
-from tvm import s_tir, sym, tirx
+from tvm import s_tir, tirx
 from tvm.ir import Call, TensorLoad, Var
 from tvm.tirx import ForKind
 
@@ -32,7 +31,7 @@ from collage_dsl.backends.schedule.expressions import (
 )
 from collage_dsl.backends.schedule.loops import Stmt, sequence
 from collage_dsl.backends.schedule.scheduled import Scheduled, VariantError
-from collage_dsl.backends.schedule.stages import Program, Stage, extents, read, shape
+from collage_dsl.backends.schedule.stages import Program, Stage, extents, read, shape, within
 
 _PROBES = (1_000_003, 1_000_033, 1_000_037)
 _OTHER_PROBES = (1_000_039, 1_000_081, 1_000_099)
@@ -125,20 +124,12 @@ def _parts_of(stage: Stage, shared: Sequence[Var]) -> Iterator[Expr]:
     """The simplified indices of what a stage reads, and its value without them, over other axes."""
     axes = [axis.var for axis in (*stage.spatial, *stage.reduced)]
     where = dict(zip(axes, shared, strict=True))
-    analyzer = _bounded(stage)
+    analyzer = within((*stage.spatial, *stage.reduced))
     for each in loads(stage.value):
         yield from (substitute(analyzer.simplify(index), where) for index in each.indices)
     yield substitute(_without_loads(stage.value), where)
     if stage.init is not None:
         yield substitute(stage.init, where)
-
-
-def _bounded(stage: Stage) -> sym.Analyzer:
-    """What simplifies the indices of a stage."""
-    analyzer = sym.Analyzer()
-    for axis in (*stage.spatial, *stage.reduced):
-        analyzer.bind(axis.var, tvm.ir.Range(integer(0), integer(axis.extent)))
-    return analyzer
 
 
 def _without_loads(value: Expr) -> Expr:
@@ -156,7 +147,7 @@ def _is_independent(stage: Stage, count: int) -> bool:
     leading = [axis.var for axis in stage.spatial[:count]]
     if any(extent in _PROBES for extent in extents((*stage.spatial[count:], *stage.reduced))):
         return False
-    analyzer = _bounded(stage)
+    analyzer = within((*stage.spatial, *stage.reduced))
     for each in reads:
         index = list(map(analyzer.simplify, each.indices))
         if _is_probe(each.source, count):
@@ -257,10 +248,12 @@ def _is_shared(body: Stmt) -> bool:
 def _moved(body: Stmt, buffers: Mapping[Buffer, Buffer], place: Expr, count: int) -> Stmt:
     """
     `body`, which reads and writes the first slices of some buffers, for the slices from `place` on
-    of those that they stand for. It has a flat view of each that has several dimensions.
+    of those that they stand for, and weights where they begin. It has a flat view of each buffer
+    that has several dimensions.
     """
+    begins = {mine: place if _is_sliced(mine) else integer(0) for mine in buffers.values()}
     flat = {theirs: mine for theirs, mine in buffers.items() if len(theirs.shape) == 1}
-    starts = dict.fromkeys(flat, place)
+    starts = {theirs: begins[mine] for theirs, mine in flat.items()}
     declared: list[Any] = []
     tvm_ffi.structural_walk(body, (tirx.DeclBuffer, declared.append))
     own: dict[Any, Any] = {}
@@ -270,7 +263,7 @@ def _moved(body: Stmt, buffers: Mapping[Buffer, Buffer], place: Expr, count: int
                 view, size = each.buffer, prod(mine.shape[count:], start=integer(1))
                 whole = prod(mine.shape[:count], start=size)
                 flat[view] = tirx.decl_buffer((whole,), view.dtype, view.name)
-                starts[view] = place * size
+                starts[view] = begins[mine] * size
                 own[each] = tirx.DeclBuffer(flat[view], data=tirx.buffer.buffer_data(mine))
 
     def moved(buffer: Buffer, index: Expr) -> Expr:

@@ -9,18 +9,17 @@ convolution and pooling have one row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tvm import ir, sym, tirx
+from tvm import tirx
 from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.expressions import (
     Expr,
     coefficients,
     constant,
-    integer,
     loads,
     simplified,
     substitute,
@@ -28,7 +27,7 @@ from collage_dsl.backends.schedule.expressions import (
 )
 from collage_dsl.backends.schedule.groups import Inlined, wide
 from collage_dsl.backends.schedule.packing import Window
-from collage_dsl.backends.schedule.stages import Axis, Stage, shape
+from collage_dsl.backends.schedule.stages import Axis, Stage, shape, within
 
 COMBINERS = {tirx.Add: "sum", tirx.Max: "max", tirx.Min: "min"}
 
@@ -166,7 +165,7 @@ def _groups_split(
         member = Axis(tirx.Var("member", "int64"), size)
         whole = group.var * size + member.var
         indices = [
-            _simplified_within(substitute(i, {axis.var: whole}), (group, member))
+            within((group, member)).simplify(substitute(i, {axis.var: whole}))
             for i in moving.indices
         ]
         moving = tirx.BufferLoad(moving.source, indices)
@@ -194,14 +193,6 @@ def _quotient(moving: TensorLoad, axis: Axis) -> int | None:
     if not all(visit(index) for index in moving.indices) or len(set(found)) != 1:
         return None
     return found[0]
-
-
-def _simplified_within(index: Expr, axes: Sequence[Axis]) -> Expr:
-    """The index simplified by TVM, given the ranges of `axes`."""
-    analyzer = sym.Analyzer()
-    for axis in axes:
-        analyzer.bind(axis.var, ir.Range(integer(0), integer(axis.extent)))
-    return analyzer.simplify(index)
 
 
 def row_stride(form: Sliding) -> int:

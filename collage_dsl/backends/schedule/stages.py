@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import ir, s_tir, sym, tirx
 from tvm.ir import TensorLoad, Var
 
 from collage_dsl.backends.schedule.expressions import (
     Buffer,
     Expr,
     constant,
+    integer,
     loads,
     substitute,
 )
@@ -111,6 +112,14 @@ def shape(buffer: Buffer) -> tuple[int, ...]:
 
 def extents(axes: Sequence[Axis]) -> tuple[int, ...]:
     return tuple(axis.extent for axis in axes)
+
+
+def within(axes: Sequence[Axis]) -> sym.Analyzer:
+    """What simplifies expressions over axes: it knows their ranges."""
+    analyzer = sym.Analyzer()
+    for axis in axes:
+        analyzer.bind(axis.var, ir.Range(integer(0), integer(axis.extent)))
+    return analyzer
 
 
 def read(func: Any) -> Program | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from tvm import ir, sym, tirx
+from tvm import tirx
 from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.expressions import (
@@ -30,7 +30,7 @@ from collage_dsl.backends.schedule.expressions import (
 from collage_dsl.backends.schedule.groups import Inlined, wide
 from collage_dsl.backends.schedule.packing import bound, conjuncts
 from collage_dsl.backends.schedule.sliding import Sliding, sliding, window
-from collage_dsl.backends.schedule.stages import Axis, Stage, shape
+from collage_dsl.backends.schedule.stages import Axis, Stage, shape, within
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,9 +94,7 @@ def by_phases(stage: Stage, inlined: Inlined) -> tuple[list[Sliding], Inlined] |
 def _slides_beside_only(form: Sliding) -> bool:
     """Whether only dimensions that slide are read beside the image: they get a border of zeros."""
     slides = {each.dimension for each in (form.x, form.y) if each is not None}
-    analyzer = sym.Analyzer()
-    for axis in (*form.stage.spatial, *form.stage.reduced):
-        analyzer.bind(axis.var, ir.Range(integer(0), integer(axis.extent)))
+    analyzer = within((*form.stage.spatial, *form.stage.reduced))
     for dimension, size in enumerate(shape(form.moving.source)):
         read = analyzer.const_int_bound(form.moving.indices[dimension])
         if dimension not in slides and not 0 <= read.min_value <= read.max_value < size:

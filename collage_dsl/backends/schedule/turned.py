@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-import tvm
 import tvm_ffi
-from tvm import sym, tirx
+from tvm import tirx
 from tvm.ir import Call, TensorLoad
 
 from collage_dsl.backends.schedule.context import Context, finish
@@ -30,7 +29,7 @@ from collage_dsl.backends.schedule.expressions import (
     replace_loads,
     substitute,
 )
-from collage_dsl.backends.schedule.flatten import rejoined
+from collage_dsl.backends.schedule.flatten import position, rejoined
 from collage_dsl.backends.schedule.groups import Group, wide
 from collage_dsl.backends.schedule.loops import (
     Stmt,
@@ -44,7 +43,7 @@ from collage_dsl.backends.schedule.loops import (
     store,
     vector,
 )
-from collage_dsl.backends.schedule.stages import Axis, Stage, extents, shape
+from collage_dsl.backends.schedule.stages import Axis, Stage, extents, shape, within
 from collage_dsl.backends.schedule.winograd.maps import Lines
 from collage_dsl.backends.schedule.winograd.transpose import transposed
 
@@ -92,15 +91,10 @@ class _Read:
 
 def _reads(stage: Stage) -> list[_Read]:
     """The reads of a stage. A reshape divides indices; most of that is undone here."""
-    analyzer = sym.Analyzer()
-    for axis in stage.spatial:
-        analyzer.bind(axis.var, tvm.ir.Range(integer(0), integer(axis.extent)))
+    analyzer = within(stage.spatial)
 
     def place(read: TensorLoad) -> Expr:
-        position: Expr = integer(0)
-        for index, extent in zip(read.indices, shape(read.source), strict=True):
-            position = position * extent + index
-        return rejoined(analyzer.simplify(position), analyzer)
+        return rejoined(analyzer.simplify(position(read.source, read.indices)), analyzer)
 
     axes = wide(stage.spatial)
     return [_Read(read, stage, axes, place(read)) for read in loads(stage.value)]
