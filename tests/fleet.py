@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from tvm.rpc import connect_tracker
 
@@ -67,9 +68,17 @@ class LocalFleet:
 
     def ports(self) -> list[int]:
         """The ports of the devices at the tracker."""
+        return [each["addr"][1] for each in self._summary()["server_info"]]
+
+    def free(self) -> int:
+        """The number of devices that the tracker has and that nobody uses."""
+        return int(self._summary()["queue_info"].get(KEY, {"free": 0})["free"])
+
+    def _summary(self) -> dict[str, Any]:
         tracker = connect_tracker("127.0.0.1", self.port)
         try:
-            return [each["addr"][1] for each in tracker.summary()["server_info"]]
+            summary: dict[str, Any] = tracker.summary()
+            return summary
         finally:
             tracker.close()
 

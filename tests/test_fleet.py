@@ -882,6 +882,7 @@ def test_a_device_that_has_gone_silent_is_not_waited_for(monkeypatch: pytest.Mon
         tracker = Tracker(alone.address, KEY, patience=2)
         monkeypatch.setattr(remote_module, "_ANSWER", 5.0)
         (process,) = alone.devices.values()
+        until(lambda: alone.free() == 1)  # after the tracker was asked for its machine
         process.send_signal(signal.SIGSTOP)
 
         with pytest.raises(Lost, match="gave no answer for 5 s"), tracker.lent():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from itertools import takewhile
 from math import prod
 
 from collage_dsl.backends import depthwise, products, winograd
@@ -77,12 +78,21 @@ def _of_phase(transposed: Node) -> int:
 
 
 def of_one_image(graph: Graph) -> Graph:
-    """`graph` for a batch of one, where its tensors of unknown size begin with a batch."""
+    """
+    `graph` for one image, or one token, where its tensors of unknown size begin with a batch, or
+    with a batch and a number of tokens.
+    """
     types = [type_ for node in graph.nodes for type_ in tensors(node.type)]
     shapes = [type_.shape or () for type_ in types if not type_.is_static]
-    batches = {shape[0] for shape in shapes if shape}
-    names = [batch for batch in batches if isinstance(batch, str) and batch.isidentifier()]
-    return with_sizes(graph, {names[0]: 1}) if len(batches) == len(names) == 1 else graph
+    leading = {tuple(takewhile(_is_name, shape)) for shape in shapes}
+    if len(leading) != 1:
+        return graph
+    (names,) = leading
+    return with_sizes(graph, {str(name): 1 for name in names})
+
+
+def _is_name(size: object) -> bool:
+    return isinstance(size, str) and size.isidentifier()
 
 
 def _is_static(node: Node) -> bool:

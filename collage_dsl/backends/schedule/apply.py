@@ -9,8 +9,10 @@ from typing import Any
 import tvm
 from tvm import s_tir
 
+from collage_dsl.backends.schedule.any_size import has_known_sizes, statement_of_any_size
 from collage_dsl.backends.schedule.attention import chain_statement
 from collage_dsl.backends.schedule.chains import Chain, with_chains
+from collage_dsl.backends.schedule.conditions import with_conditional_vectors
 from collage_dsl.backends.schedule.context import Context
 from collage_dsl.backends.schedule.contraction import SlidingKernel
 from collage_dsl.backends.schedule.expressions import Buffer, loads
@@ -31,7 +33,7 @@ from collage_dsl.backends.schedule.scheduled import Scheduled
 from collage_dsl.backends.schedule.slices import sliced
 from collage_dsl.backends.schedule.sliding import sliding
 from collage_dsl.backends.schedule.stack import on_stack
-from collage_dsl.backends.schedule.stages import Program, read
+from collage_dsl.backends.schedule.stages import Program, read, read_of_any_size
 from collage_dsl.backends.schedule.transposed import by_phases
 from collage_dsl.backends.schedule.turned import turned_statement
 from collage_dsl.backends.schedule.work import with_enough_work
@@ -43,7 +45,11 @@ def scheduled(func: Any, target: tvm.target.Target) -> Any:
     program = read(func)
     if program is None:
         slices = sliced(func, lambda one: Scheduled(scheduled(one, target)), machine.cores)
-        return general(func, machine) if slices is None else slices.function
+        if slices is not None:
+            return slices.function
+        program = read_of_any_size(func)
+    if program is None:
+        return general(func, machine)
     if any(is_empty(buffer) for buffer in program.parameters):
         return with_starts(func)
     return func.with_body(body_of(program, program.parameters, machine, statement))
@@ -70,6 +76,8 @@ def body_of(
     ]
     kept = [buffer for buffer in program.locals if buffer in stored]
     body, allocated = flattened(sequence(parts), parameters, kept)
+    if not program.is_known:
+        body = with_conditional_vectors(body, allocated, machine)
     body = on_stack(with_masks(body, allocated, machine), machine.lanes)
     root = s_tir.SBlock([], [], [], "root", body, alloc_buffers=allocated)
     return s_tir.SBlockRealize([], True, root)
@@ -88,6 +96,8 @@ def is_empty(buffer: Buffer) -> bool:
 
 def statement(group: Group, context: Context) -> Stmt:
     """The loops of a group: the kernel generator that its form asks for."""
+    if not has_known_sizes(group):
+        return statement_of_any_size(group, context)
     if group.rows is not None:
         return rows_statement(group, context)
     if group.anchor is None:

@@ -21,7 +21,7 @@ from collage_dsl.backends.schedule.functions import vectorisable
 from collage_dsl.backends.schedule.groups import Inlined
 from collage_dsl.backends.schedule.loops import Stmt, sequence, store
 from collage_dsl.backends.schedule.machine import Machine
-from collage_dsl.backends.schedule.stages import Stage
+from collage_dsl.backends.schedule.stages import Stage, shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,4 +98,4 @@ def _with_names(value: Expr, names: Sequence[tuple[tirx.Var, Expr]]) -> Expr:
 def spread(buffer: Buffer, at: Sequence[Expr]) -> list[Expr]:
     """The index with a zero inserted for each dimension of extent one."""
     rest = iter(at)
-    return [next(rest) if int(extent) > 1 else integer(0) for extent in buffer.shape]
+    return [next(rest) if extent > 1 else integer(0) for extent in shape(buffer)]

@@ -10,6 +10,8 @@ import tvm_ffi
 from tvm import sym, tirx
 from tvm.ir import Call, TensorLoad, Var
 
+from collage_dsl.backends.schedule.sizes import Size
+
 Expr = Any
 Buffer = Any
 
@@ -20,7 +22,9 @@ ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Min, tirx.Max)
 
 
 def integer(value: int) -> Expr:
-    """An index constant. All indices have 64 bits until TVM narrows them."""
+    """An index constant, or an unknown size. All indices have 64 bits until TVM narrows them."""
+    if isinstance(value, Size):
+        return value.expression
     return tirx.IntImm("int64", value)
 
 

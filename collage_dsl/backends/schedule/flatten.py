@@ -25,6 +25,8 @@ from collage_dsl.backends.schedule.expressions import (
     substitute,
 )
 from collage_dsl.backends.schedule.loops import Stmt
+from collage_dsl.backends.schedule.polynomials import Indices, least_sizes
+from collage_dsl.backends.schedule.sizes import is_known
 from collage_dsl.backends.schedule.stages import shape
 
 
@@ -36,9 +38,13 @@ def flattened(
     owned = {buffer: _flat(buffer) for buffer in allocated}
     flat = views | owned
     analyzer = sym.Analyzer()
+    buffers = [*parameters, *allocated]
+    is_static = all(is_known(size) for buffer in buffers for size in shape(buffer))
+    unknown = None if is_static else Indices({}, least_sizes(buffers))
 
     def index(buffer: Buffer, indices: Sequence[Expr]) -> Expr:
-        return rejoined(position(buffer, indices), analyzer)
+        place = position(buffer, indices)
+        return rejoined(place, analyzer) if unknown is None else unknown.simplified(place)
 
     def read(access: TensorLoad) -> Expr:
         if access.source not in flat:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 from tvm import s_tir, tirx
 from tvm.tirx import ForKind
 
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
+from collage_dsl.backends.schedule.sizes import is_known
 
 Stmt = Any
 Body = Callable[[Expr], Stmt]
@@ -50,8 +52,9 @@ def parallel(extent: int, cores: int, body: Body) -> Stmt:
         if extent % parts == 0:
             each = extent // parts
             return loop(each, lambda i: body(number * each + i), name="task")
-        first = tirx.floordiv(number * extent, parts)
-        after = tirx.floordiv((number + 1) * extent, parts)
+        divided = tirx.floordiv if is_known(extent) else tirx.truncdiv
+        first = divided(number * extent, integer(parts))
+        after = divided((number + 1) * extent, integer(parts))
         task = tirx.Var("task", "int64")
         return tirx.For(task, integer(0), after - first, ForKind.SERIAL, body(first + task))
 
@@ -67,8 +70,42 @@ def vectorised(extent: int, lanes: int, body: Body) -> Stmt:
             loop(full, lambda c: vector(lanes, lambda lane: body(c * lanes + lane)), name="c")
         )
     if rest:
-        parts.append(vector(rest, lambda lane: body(lane + full * lanes)))
+        last = vector(rest, lambda lane: body(lane + full * lanes))
+        parts.append(last if is_known(rest) else tirx.IfThenElse(integer(rest) > 0, last, None))
     return sequence(parts)
+
+
+def parallel_nest(extents: Sequence[int], cores: int, body: Callable[[list[Expr]], Stmt]) -> Stmt:
+    """
+    `body` for each index, shared among the cores. If a size is not known, an index gets a name, or
+    a loop of its own: a processor takes long to divide by such a size.
+    """
+    if all(map(is_known, extents)):
+        return parallel(prod(extents), cores, lambda number: body(split_index(number, extents)))
+    if cores == 1:
+        return nest(extents, body, "task")
+
+    return parallel(prod(extents), cores, lambda number: _named(number, extents, body))
+
+
+def _named(number: Expr, extents: Sequence[int], body: Callable[[list[Expr]], Stmt]) -> Stmt:
+    """
+    `body` at the named indices whose row-major position is `number`. It is not below 0, but TVM
+    does not know: for `floordiv` it would ask at each use.
+    """
+    binds: list[Stmt] = []
+
+    def named(value: Expr) -> Expr:
+        name = tirx.Var("at", "int64")
+        binds.append(tirx.Bind(name, value))
+        return name
+
+    places: list[Expr] = []
+    rest = number
+    for extent in reversed(extents[1:]):
+        places.append(named(tirx.truncmod(rest, integer(extent))))
+        rest = named(tirx.truncdiv(rest, integer(extent)))
+    return sequence([*binds, body([rest, *reversed(places)])])
 
 
 def nest(extents: Sequence[int], body: Callable[[list[Expr]], Stmt], name: str = "k") -> Stmt:

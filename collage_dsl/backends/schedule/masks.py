@@ -39,7 +39,8 @@ from collage_dsl.backends.schedule.loops import (
     vector,
 )
 from collage_dsl.backends.schedule.machine import Machine
-from collage_dsl.backends.schedule.stages import shape
+from collage_dsl.backends.schedule.sizes import is_known, size_of
+from collage_dsl.backends.schedule.stages import Axis, shape, within
 
 FIRST_LLVM = 22  # the signatures of the masked intrinsics are those of this version
 
@@ -52,12 +53,28 @@ def with_masks(body: Stmt, allocated: Sequence[Buffer], machine: Machine) -> Stm
     TVM may put a buffer where one of another dtype was, and then refuses pointers to it. So if the
     dtypes differ, only parameters are accessed with masks.
     """
-    if machine.lanes < 16 or tvm.get_global_func("target.llvm_version_major")() < FIRST_LLVM:
-        return body
+    if not may_mask(machine):
+        return tvm_ffi.structural_map(body, (tirx.For, _in_turn))
+    moved = moved_buffers(body, allocated)
+    return tvm_ffi.structural_map(body, (tirx.For, partial(_masked, moved, machine.lanes)))
+
+
+def may_mask(machine: Machine) -> bool:
+    return machine.lanes == 16 and tvm.get_global_func("target.llvm_version_major")() >= FIRST_LLVM
+
+
+def moved_buffers(body: Stmt, allocated: Sequence[Buffer]) -> frozenset[Buffer]:
+    """Those that are not accessed with masks, of buffers that a body declares or is given."""
     buffers = _declared(body) | frozenset(allocated)
     is_mixed = len({str(buffer.dtype) for buffer in buffers}) > 1
-    moved = buffers if is_mixed else frozenset()
-    return tvm_ffi.structural_map(body, (tirx.For, partial(_masked, moved)))
+    return buffers if is_mixed else frozenset()
+
+
+def _in_turn(loop: Any) -> Stmt:
+    """A loop that is no vector if it has no known extent."""
+    if loop.kind != tirx.ForKind.VECTORIZED or isinstance(loop.extent, tirx.IntImm):
+        return loop
+    return tirx.For(loop.loop_var, loop.min, loop.extent, tirx.ForKind.SERIAL, loop.body)
 
 
 def _declared(body: Stmt) -> frozenset[Buffer]:
@@ -66,17 +83,39 @@ def _declared(body: Stmt) -> frozenset[Buffer]:
     return frozenset(buffer for block in blocks for buffer in block.alloc_buffers)
 
 
-def _masked(moved: frozenset[Buffer], loop: Any) -> Stmt:
-    """A loop with masks, unless it accesses memory of `moved` buffers."""
-    extent = int(loop.extent) if isinstance(loop.extent, tirx.IntImm) else 0
-    if loop.kind != tirx.ForKind.VECTORIZED or extent < 3 or not extent & (extent - 1):
+def _masked(moved: frozenset[Buffer], most: int, loop: Any) -> Stmt:
+    """
+    A loop with masks, unless it accesses memory of `moved` buffers. If its extent is not known,
+    which is less than `most`, it is no vector without masks.
+    """
+    if loop.kind != tirx.ForKind.VECTORIZED:
         return loop
-    lanes = 1 << extent.bit_length()
-    stores = list(loop.body.seq) if isinstance(loop.body, tirx.SeqStmt) else [loop.body]
+    extent = size_of(loop.extent)
+    body, lanes = loop.body, most
+    if is_known(extent):
+        if extent < 3 or not extent & (extent - 1):
+            return loop
+        lanes = 1 << extent.bit_length()
+    else:
+        body = _with_simple_indices(body, loop.loop_var, lanes)
+    stores = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
     if any(_accesses(each, moved) for each in stores):
-        return loop
-    parts = [_store(each, loop.loop_var, extent, lanes) for each in stores]
-    return loop if any(part is None for part in parts) else sequence(parts)
+        return _in_turn(loop)
+    parts = [_store(each, loop.loop_var, integer(extent), lanes) for each in stores]
+    return _in_turn(loop) if any(part is None for part in parts) else sequence(parts)
+
+
+def _with_simple_indices(body: Stmt, lane: tirx.Var, lanes: int) -> Stmt:
+    """The body with simplified indices, given the range of `lane`."""
+    analyzer = within([Axis(lane, lanes)])
+
+    def read(access: TensorLoad) -> Expr:
+        return load(access.source, *map(analyzer.simplify, access.indices))
+
+    def write(access: Any) -> Stmt:
+        return store(access.buffer, access.value, *map(analyzer.simplify, access.indices))
+
+    return tvm_ffi.structural_map(body, ((TensorLoad, read), (tirx.BufferStore, write)))
 
 
 def _accesses(write: Any, moved: frozenset[Buffer]) -> bool:
@@ -87,7 +126,7 @@ def _accesses(write: Any, moved: frozenset[Buffer]) -> bool:
     return any(buffer.scope() != "local" for buffer in accessed & moved)
 
 
-def _store(write: Any, lane: tirx.Var, count: int, lanes: int) -> Stmt | None:
+def _store(write: Any, lane: tirx.Var, count: Expr, lanes: int) -> Stmt | None:
     """A store of the first `count` lanes; None if it cannot be masked."""
     if not isinstance(write, tirx.BufferStore) or len(write.indices) != 1:
         return None
@@ -99,7 +138,7 @@ def _store(write: Any, lane: tirx.Var, count: int, lanes: int) -> Stmt | None:
     if str(write.buffer.dtype) != "float32" or not all(_maskable(r, lane, lanes) for r in reads):
         return None
     mask = tirx.Ramp(tirx.IntImm("int32", 0), tirx.IntImm("int32", 1), lanes) < tirx.Broadcast(
-        tirx.IntImm("int32", count), lanes
+        count.astype("int32"), lanes
     )
     result = scratch(lanes, "float32", "result", "local")
     held, value, filled = _held(write.value, lane, lanes, mask)
@@ -108,7 +147,7 @@ def _store(write: Any, lane: tirx.Var, count: int, lanes: int) -> Stmt | None:
         "void",
         "llvm.masked.store",
         load(result, _whole(lanes)),
-        _address(write.buffer, write.indices[0], lane, "w"),
+        write.buffer.access_ptr("w", offset=substitute(write.indices[0], {lane: integer(0)})),
         mask,
     )
     return scoped([*held, result], sequence([*filled, compute, tirx.Evaluate(put)]), "partial")
@@ -132,14 +171,20 @@ def _held(
         if lane not in variables(access) or access.source.scope() == "local":
             return access
         buffer = scratch(lanes, "float32", "part", "local")
-        zero = tirx.Broadcast(tirx.FloatImm("float32", 0.0), lanes)
-        where = _address(access.source, access.indices[0], lane, "r")
-        got = _call(f"float32x{lanes}", "llvm.masked.load", where, mask, zero)
+        first = substitute(access.indices[0], {lane: integer(0)})
+        got = masked_load(access.source, first, mask, tirx.FloatImm("float32", 0.0), lanes)
         buffers.append(buffer)
         filled.append(store(buffer, got, _whole(lanes)))
         return load(buffer, lane)
 
     return buffers, replace_loads(value, read), filled
+
+
+def masked_load(buffer: Buffer, first: Expr, mask: Expr, other: Expr, lanes: int) -> Expr:
+    """The elements from `first` on, as many as there are `lanes`; `other` where `mask` is false."""
+    where = buffer.access_ptr("r", offset=first)
+    others = tirx.Broadcast(other, lanes)
+    return _call(f"float32x{lanes}", "llvm.masked.load", where, mask, others)
 
 
 def _maskable(read: TensorLoad, lane: tirx.Var, lanes: int) -> bool:
@@ -162,10 +207,6 @@ def _follows(index: Expr, lane: tirx.Var) -> bool:
 
 def _whole(lanes: int) -> Expr:
     return tirx.Ramp(integer(0), integer(1), lanes)
-
-
-def _address(buffer: Any, index: Expr, lane: tirx.Var, access: str) -> Expr:
-    return buffer.access_ptr(access, offset=substitute(index, {lane: integer(0)}))
 
 
 _call: Callable[..., Expr] = tirx.call_llvm_intrin

@@ -10,7 +10,12 @@ from tvm import tirx
 from collage_dsl.backends.schedule.context import Context, finish
 from collage_dsl.backends.schedule.expressions import Expr, loads, replace_loads, variables
 from collage_dsl.backends.schedule.groups import Group, in_order, wide
-from collage_dsl.backends.schedule.loops import Stmt, parallel, split_index, vectorised
+from collage_dsl.backends.schedule.loops import (
+    Stmt,
+    parallel_nest,
+    split_index,
+    vectorised,
+)
 from collage_dsl.backends.schedule.stages import Stage, extents
 
 
@@ -23,8 +28,8 @@ def pointwise_statement(group: Group, context: Context) -> Stmt:
     pieces = _pieces(prod(extents(outer)), length, context.machine.cores)
     piece = length // pieces
 
-    def task(number: Expr) -> Stmt:
-        *at, start = split_index(number, (*extents(outer), pieces))
+    def task(place: list[Expr]) -> Stmt:
+        *at, start = place
 
         def element(position: Expr) -> Stmt:
             index = start * piece + position if pieces > 1 else position
@@ -32,7 +37,7 @@ def pointwise_statement(group: Group, context: Context) -> Stmt:
 
         return vectorised(piece, context.machine.lanes, element)
 
-    return parallel(prod(extents(outer)) * pieces, context.machine.cores, task)
+    return parallel_nest((*extents(outer), pieces), context.machine.cores, task)
 
 
 def _pieces(outer: int, inner: int, cores: int) -> int:

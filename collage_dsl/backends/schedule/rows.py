@@ -33,7 +33,7 @@ from collage_dsl.backends.schedule.loops import (
     Stmt,
     load,
     loop,
-    parallel,
+    parallel_nest,
     scoped,
     scratch,
     sequence,
@@ -53,9 +53,7 @@ def rows_statement(group: Group, context: Context) -> Stmt:
     assert group.rows is not None
     outer, inner = group.rows
     kernel = RowKernel(group, context, inner)
-    return parallel(
-        prod(outer), context.machine.cores, lambda row: kernel.row(split_index(row, outer))
-    )
+    return parallel_nest(outer, context.machine.cores, kernel.row)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +70,7 @@ class RowKernel:
         before: Stage | None = None
         for stage, following in zip(self.group.stages, (*self.group.stages[1:], None), strict=True):
             joins = following is not None and self._joins(stage, following)
-            if not joins or self._readers(stage) != [following]:
+            if self._is_kept(stage) and (not joins or self._readers(stage) != [following]):
                 local[stage.buffer] = self._memory(stage)
             if joins:
                 before = stage
@@ -81,6 +79,11 @@ class RowKernel:
             before = None
         own = [memory for memory in local.values() if memory not in self.context.stored]
         return scoped(own, sequence(parts), "row")
+
+    def _is_kept(self, stage: Stage) -> bool:
+        """Whether what a stage computes is kept: for another stage of the row, or to be stored."""
+        is_stored = stage.buffer in self.context.stored
+        return bool(stage.reduced or self._readers(stage) or not is_stored)
 
     def _memory(self, stage: Stage) -> Buffer:
         """
@@ -165,7 +168,7 @@ class RowKernel:
         """Keep a value for later stages of the row, and store it if another group reads it."""
         parts = []
         is_stored = stage.buffer in self.context.stored
-        if stage.buffer in local and (self._readers(stage) or not is_stored):
+        if stage.buffer in local:
             memory = local[stage.buffer]
             place = self._place(memory, position, at)
             parts.append(store(memory, value, *place))

@@ -18,6 +18,8 @@ from collage_dsl.backends.schedule.expressions import (
     loads,
     substitute,
 )
+from collage_dsl.backends.schedule.polynomials import Indices, least_sizes
+from collage_dsl.backends.schedule.sizes import is_known, size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,13 @@ class Program:
     kept: frozenset[Buffer] = frozenset()
 
     @property
+    def is_known(self) -> bool:
+        """Whether all sizes are known."""
+        axes = [axis for stage in self.stages for axis in (*stage.spatial, *stage.reduced)]
+        sizes = [size for buffer in self.parameters for size in shape(buffer)]
+        return all(map(is_known, [*extents(axes), *sizes]))
+
+    @property
     def inputs(self) -> tuple[Buffer, ...]:
         """The parameters that no stage writes."""
         written = {stage.buffer for stage in self.stages}
@@ -106,8 +115,8 @@ def without_unused(program: Program) -> Program:
 
 
 def shape(buffer: Buffer) -> tuple[int, ...]:
-    """The extents of a buffer; -1 for an unknown extent."""
-    return tuple(-1 if (e := constant(extent)) is None else e for extent in buffer.shape)
+    """The extents of a buffer. One that is not known is a `Size`."""
+    return tuple(map(size_of, buffer.shape))
 
 
 def extents(axes: Sequence[Axis]) -> tuple[int, ...]:
@@ -123,7 +132,21 @@ def within(axes: Sequence[Axis]) -> sym.Analyzer:
 
 
 def read(func: Any) -> Program | None:
-    """The program of `func`; None if a block is anything but plain stores in plain loops."""
+    """The program of `func`, as `read_of_any_size`; None also if it has an unknown size."""
+    program = read_of_any_size(func) if has_only_buffers(func) else None
+    return program if program is not None and program.is_known else None
+
+
+def has_only_buffers(func: Any) -> bool:
+    """Whether a function takes no numbers."""
+    return all(map(tirx.buffer.is_buffer_var, func.params))
+
+
+def read_of_any_size(func: Any) -> Program | None:
+    """
+    The program of `func`, without the sizes that it takes as numbers; None if a block is anything
+    but plain stores in plain loops.
+    """
     root = func.body
     if not isinstance(root, s_tir.SBlockRealize) or root.block.match_buffers:
         return None
@@ -135,17 +158,33 @@ def read(func: Any) -> Program | None:
         stages += found
     if not _well_formed(stages, func):
         return None
-    return Program(tuple(func.params), tuple(root.block.alloc_buffers), tuple(stages))
+    program = Program(_buffers(func), tuple(root.block.alloc_buffers), tuple(stages))
+    return program if program.is_known else _with_simple_indices(program)
+
+
+def _with_simple_indices(program: Program) -> Program:
+    """A program of unknown sizes, with what a reshape makes of indices taken apart again."""
+
+    least = least_sizes((*program.parameters, *program.locals))
+
+    def simple(stage: Stage) -> Stage:
+        axes = (*stage.spatial, *stage.reduced)
+        indices = Indices({axis.var: integer(axis.extent) for axis in axes}, least)
+        return replace(stage, value=indices.in_reads(stage.value))
+
+    return replace(program, stages=tuple(map(simple, program.stages)))
 
 
 def _statements(body: Any) -> list[Any]:
     return list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
 
 
+def _buffers(func: Any) -> tuple[Buffer, ...]:
+    return tuple(filter(tirx.buffer.is_buffer_var, func.params))
+
+
 def _well_formed(stages: Sequence[Stage], func: Any) -> bool:
-    buffers = [*func.params, *(stage.buffer for stage in stages)]
-    if not all(tirx.buffer.is_buffer_var(buffer) and -1 not in shape(buffer) for buffer in buffers):
-        return False
+    buffers = [*_buffers(func), *(stage.buffer for stage in stages)]
     if any(len(buffer.ty.strides) for buffer in buffers):
         return False
     written = [stage.buffer for stage in stages]
@@ -167,10 +206,9 @@ def _stages(nest: Any) -> list[Stage] | None:
     """
     bounds: dict[Var, int] = {}
     while isinstance(nest, tirx.For):
-        extent = constant(nest.extent)
-        if nest.kind != tirx.ForKind.SERIAL or constant(nest.min) != 0 or extent is None:
+        if nest.kind != tirx.ForKind.SERIAL or constant(nest.min) != 0:
             return None
-        bounds[nest.loop_var] = extent
+        bounds[nest.loop_var] = size_of(nest.extent)
         nest = nest.body
     if not isinstance(nest, s_tir.SBlockRealize) or constant(nest.predicate) != 1:
         return None
@@ -224,8 +262,8 @@ def _axes(realize: Any, bounds: dict[Var, int]) -> tuple[tuple[Axis, ...], tuple
     spatial: list[Axis] = []
     reduced: list[Axis] = []
     for variable, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
-        extent = constant(variable.dom.extent)
-        if extent is None or constant(variable.dom.min) != 0:
+        extent = size_of(variable.dom.extent)
+        if constant(variable.dom.min) != 0:
             return None
         loop_extent = bounds.get(value, -1) if isinstance(value, Var) else constant(value)
         if loop_extent != extent and not (extent == 1 and loop_extent == 0):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from functools import reduce
 
 import tvm_ffi
 from tvm import tirx
@@ -35,7 +35,7 @@ from collage_dsl.backends.schedule.loops import (
     Stmt,
     load,
     loop,
-    parallel,
+    parallel_nest,
     scoped,
     scratch,
     sequence,
@@ -43,6 +43,9 @@ from collage_dsl.backends.schedule.loops import (
     store,
     vector,
 )
+from collage_dsl.backends.schedule.pointwise import pointwise_statement
+from collage_dsl.backends.schedule.polynomials import Indices, least_sizes
+from collage_dsl.backends.schedule.sizes import is_known
 from collage_dsl.backends.schedule.stages import Axis, Stage, extents, shape, within
 from collage_dsl.backends.schedule.winograd.maps import Lines
 from collage_dsl.backends.schedule.winograd.transpose import transposed
@@ -68,6 +71,8 @@ class _Read:
     stage: Stage
     axes: tuple[Axis, ...]
     place: Expr
+    steps: Sequence[int | None] | None
+    """How far in memory a step along each axis is, None if not known; None if that changes."""
 
     def is_same(self, other: _Read) -> bool:
         return self.stage is other.stage and equal(self.load, other.load)
@@ -75,12 +80,6 @@ class _Read:
     @property
     def dtype(self) -> str:
         return str(self.load.source.dtype)
-
-    @property
-    def steps(self) -> list[int] | None:
-        """How far in memory a step along each axis is; None if the steps are not the same."""
-        found = coefficients(self.place, [axis.var for axis in self.axes])
-        return None if found is None else found[0]
 
     def at(self, index: Sequence[Expr]) -> Expr:
         """The same at an index, which has an entry for each of the axes."""
@@ -92,12 +91,22 @@ class _Read:
 def _reads(stage: Stage) -> list[_Read]:
     """The reads of a stage. A reshape divides indices; most of that is undone here."""
     analyzer = within(stage.spatial)
-
-    def place(read: TensorLoad) -> Expr:
-        return rejoined(analyzer.simplify(position(read.source, read.indices)), analyzer)
-
+    buffers = [stage.buffer, *(read.source for read in loads(stage.value))]
+    below = {axis.var: integer(axis.extent) for axis in stage.spatial}
+    indices = Indices(below, least_sizes(buffers))
     axes = wide(stage.spatial)
-    return [_Read(read, stage, axes, place(read)) for read in loads(stage.value)]
+    moving = [axis.var for axis in axes]
+
+    def found(read: TensorLoad) -> _Read:
+        where = position(read.source, read.indices)
+        if all(map(is_known, shape(read.source))):
+            place = rejoined(analyzer.simplify(where), analyzer)
+            factors = coefficients(place, moving)
+            return _Read(read, stage, axes, place, None if factors is None else factors[0])
+        place = indices.simplified(where)
+        return _Read(read, stage, axes, place, indices.steps(place, moving))
+
+    return list(map(found, loads(stage.value)))
 
 
 def turned_statement(group: Group, context: Context) -> Stmt | None:
@@ -111,7 +120,11 @@ def turned_statement(group: Group, context: Context) -> Stmt | None:
     repeats = axes[along] % side or axes[-1] % side
     if side < _LEAST or (repeats and _may_overwrite(group.stages, reads, context)):
         return None
-    return _Blocks(group, context, axes, along, reads, side).statement()
+    blocks = _Blocks(group, context, axes, along, reads, side).statement()
+    short = [integer(axes[each]) < side for each in (along, -1) if not is_known(axes[each])]
+    if not short:
+        return blocks
+    return tirx.IfThenElse(reduce(tirx.Or, short), pointwise_statement(group, context), blocks)
 
 
 def _may_overwrite(stages: Sequence[Stage], turned: Sequence[_Read], context: Context) -> bool:
@@ -142,7 +155,7 @@ def _turned_reads(stages: Sequence[Stage]) -> tuple[int, list[_Read]] | None:
             steps = read.steps
             if steps is None:
                 return None
-            if steps[-1] > 1 and not any(map(read.is_same, found)):
+            if steps[-1] not in (0, 1) and not any(map(read.is_same, found)):
                 along.add(steps.index(1) if 1 in steps else -1)
                 found.append(read)
     is_one = len(along) == 1 and -1 not in along
@@ -181,8 +194,8 @@ class _Blocks:
         strip = last + self.along - inner
         counts = [*(self.axes[axis] for axis in outer), self._count(strip)]
 
-        def task(number: Expr) -> Stmt:
-            *places, number = split_index(number, counts)
+        def task(index: list[Expr]) -> Stmt:
+            *places, number = index
             at = dict(zip(outer, places, strict=True)) | {strip: self._first(strip, number)}
 
             def block(number: Expr) -> Stmt:
@@ -191,7 +204,7 @@ class _Blocks:
 
             return loop(self._count(inner), block, name="block")
 
-        return parallel(prod(counts), self.context.machine.cores, task)
+        return parallel_nest(counts, self.context.machine.cores, task)
 
     def _count(self, axis: int) -> int:
         return -(-self.axes[axis] // self.side)

@@ -29,17 +29,19 @@ def by_variant(func: Any, variant: str, target: Any) -> Scheduled:
     def schedule(func: Any) -> Scheduled:
         return VARIANTS[variant](func, target)
 
-    slices = None if variant in _ANY_SIZE else sliced(func, schedule, machine_of(target).cores)
-    return schedule(func) if slices is None else slices
+    try:
+        return schedule(func)
+    except VariantError:
+        slices = sliced(func, schedule, machine_of(target).cores)
+        if slices is None:
+            raise
+        return slices
 
 
 def direct(func: Any, target: Any) -> Scheduled:
     """Every function by loops over its own operands."""
     return Scheduled(scheduled(func, target))
 
-
-_ANY_SIZE = frozenset({"direct", "in_place", "tuned"})
-"""The variants that schedule functions of any size by themselves."""
 
 VARIANTS: dict[str, Callable[[Any, Any], Scheduled]] = {
     "direct": direct,

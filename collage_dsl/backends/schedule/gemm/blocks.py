@@ -8,6 +8,7 @@ from math import gcd, prod
 from collage_dsl.backends.schedule.gemm.form import Product
 from collage_dsl.backends.schedule.gemm.panels import Panels
 from collage_dsl.backends.schedule.machine import Machine
+from collage_dsl.backends.schedule.sizes import is_known, typical
 from collage_dsl.backends.schedule.stages import extents
 
 STRIP_BYTES = 192 * 1024  # of the rows of a strip, which stay in the second-level cache
@@ -59,14 +60,16 @@ def tiles_of(rows: int, most: int, inner: int, waiting: bool, least: int = 1) ->
     Each row has `inner` elements. The sums of a whole strip are kept if they are `waiting`.
     """
 
-    def cost(height: int) -> float:
-        return -(-rows // height) * (height + TILE_START)
+    count = typical(rows)
 
-    height = min(range(min(rows, most), 0, -1), key=cost)
-    limit = STRIP_BYTES // (4 * inner)
+    def cost(height: int) -> float:
+        return -(-count // height) * (height + TILE_START)
+
+    height = min(range(min(count, most), 0, -1), key=cost)
+    limit = STRIP_BYTES // (4 * typical(inner))
     if waiting:
         limit = min(limit, WAITING)
-    tiles = -(-rows // height)
+    tiles = -(-count // height)
     strips = -(-tiles // max(1, limit // height))
     strips = min(tiles, -(-strips // least) * least)
     return Tiles(rows, height, -(-tiles // strips))
@@ -92,7 +95,8 @@ class Blocks:
 def blocks_of(form: Product, machine: Machine) -> Blocks:
     """The blocks in which a machine computes a product."""
     rows, inner = prod(extents(form.rows)), form.inner.extent
-    depth = even_part(inner, DEPTH) if rows > FEW_ROWS and inner > WHOLE else inner
+    is_cut = is_known(inner) and rows > FEW_ROWS and inner > WHOLE
+    depth = even_part(inner, DEPTH) if is_cut else inner
     tiles, vectors = tiles_and_vectors(form, machine, depth)
     return Blocks(tiles, Panels(form.column.extent, inner, machine.lanes, vectors), depth)
 
@@ -102,7 +106,7 @@ def tiles_and_vectors(form: Product, machine: Machine, depth: int) -> tuple[Tile
     rows = prod(extents(form.rows))
     vectors = 2 if rows > FEW_ROWS else 4
     most = max(1, (machine.registers - OTHERS) // vectors)
-    least = machine.cores // gcd(prod(extents(form.batch)), machine.cores)
+    least = machine.cores // gcd(prod(map(typical, extents(form.batch))), machine.cores)
     return tiles_of(rows, most, depth, form.by_columns, least), vectors
 
 

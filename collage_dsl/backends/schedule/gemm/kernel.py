@@ -23,7 +23,7 @@ from collage_dsl.backends.schedule.loops import (
     Stmt,
     load,
     loop,
-    parallel,
+    parallel_nest,
     prefetched_share,
     scoped,
     scratch,
@@ -89,12 +89,12 @@ class GemmKernel:
         total, cores = prod(counts), self.context.machine.cores
         inside = total < cores
 
-        def task(number: Expr) -> Stmt:
-            *at, strip = split_index(number, counts)
+        def task(place: list[Expr]) -> Stmt:
+            *at, strip = place
             batch = {axis.var: i for axis, i in zip(self.form.batch, at, strict=True)}
             return self._strip(self.form.fixed | batch, strip, cores if inside else 1)
 
-        return parallel(total, 1 if inside else cores, task)
+        return parallel_nest(counts, 1 if inside else cores, task)
 
     def _strip(self, where: dict[tirx.Var, Expr], number: Expr, cores: int) -> Stmt:
         """Pack the rows of a strip, then multiply them with each panel of the weights."""

@@ -12,6 +12,7 @@ from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, sub
 from collage_dsl.backends.schedule.gemm.form import Product
 from collage_dsl.backends.schedule.loops import Stmt, loop, parallel, sequence, store
 from collage_dsl.backends.schedule.scheduled import preparing
+from collage_dsl.backends.schedule.sizes import is_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Panels:
     """
     Packed weights: panels of `vectors` vectors of columns, one after the other.
 
-    The last panel has only as many vectors as it needs.
+    The last panel has only as many vectors as it needs, or all if the `columns` are not known.
     """
 
     columns: int
@@ -42,8 +43,9 @@ class Panels:
 
     @property
     def padded(self) -> int:
-        """The columns, also those of the last vector that do not exist."""
-        return -(-self.columns // self.lanes) * self.lanes
+        """The columns, also those of the last vector, or panel, that do not exist."""
+        whole = self.lanes if is_known(self.columns) else self.width
+        return -(-self.columns // whole) * whole
 
     @property
     def size(self) -> int:
@@ -57,7 +59,10 @@ class Panels:
             parts.append(
                 parallel(full, cores, lambda n: body(Panel(n * self.width, self.width, self.width)))
             )
-        if rest:
+        if not is_known(rest):
+            last = body(Panel(integer(full * self.width), self.width, rest))
+            parts.append(tirx.IfThenElse(integer(rest) > 0, last, None))
+        elif rest:
             width = -(-rest // self.lanes) * self.lanes
             parts.append(body(Panel(integer(full * self.width), width, rest)))
         return sequence(parts)

@@ -19,7 +19,15 @@ from collage_dsl.backends.schedule.groups import Group, Inlined, wide_extents
 from collage_dsl.backends.schedule.machine import Dots, Machine
 from collage_dsl.backends.schedule.phases import transposed_of
 from collage_dsl.backends.schedule.scheduled import VariantError
-from collage_dsl.backends.schedule.stages import Program, Stage, read, without_unused
+from collage_dsl.backends.schedule.sizes import is_known
+from collage_dsl.backends.schedule.stages import (
+    Program,
+    Stage,
+    has_only_buffers,
+    read,
+    read_of_any_size,
+    without_unused,
+)
 
 
 def products_of(func: Any) -> tuple[Program, dict[Buffer, Product]]:
@@ -47,6 +55,9 @@ def packable(func: Any, machine: Machine) -> tuple[Program, dict[Buffer, Packabl
     The same, with convolutions of any number of taps and products of bytes. The program has sums of
     integers for those of dequantized bytes.
     """
+    unknown = read_of_any_size(func) if has_only_buffers(func) else None
+    if unknown is not None and not unknown.is_known:
+        return unknown, _some(_products_of_rows(unknown))
     program = with_integer_sums(_program(func))
     for stage in program.stages:
         transposed = transposed_of(stage, program) if stage.reduced else None
@@ -60,6 +71,25 @@ def _packable(dots: Dots | None, stage: Stage, inlined: Inlined) -> Packable | N
     if found is not None or dots is None:
         return found
     return byte_product(stage, inlined, dots) or byte_image(stage, inlined, dots)
+
+
+def _products_of_rows(program: Program) -> dict[Buffer, Any]:
+    """The products of a program with rows of unknown number, if it has no other sums than these."""
+    forms = _products(program, _of_rows)
+    _, groups = outlined(program)
+    others = [group for group in groups if isinstance(group, Chain) or _has_sums(group)]
+    return forms if all(group.stages[0].buffer in forms for group in others) else {}
+
+
+def _of_rows(stage: Stage, inlined: Inlined) -> Product | None:
+    form = product(stage, inlined)
+    if form is None or form.by_columns or form.batch:
+        return None
+    return form if is_known(form.column.extent) and is_known(form.inner.extent) else None
+
+
+def _has_sums(group: Group) -> bool:
+    return group.rows is None and group.anchor is not None
 
 
 def _program(func: Any) -> Program:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from collage_dsl.backends.schedule.expressions import Expr
+from tvm import tirx
+
+from collage_dsl.backends.schedule.expressions import Expr, integer
 from collage_dsl.backends.schedule.loops import (
     Stmt,
     load,
@@ -17,6 +19,7 @@ from collage_dsl.backends.schedule.loops import (
     unrolled,
     vector,
 )
+from collage_dsl.backends.schedule.sizes import is_known
 
 LEAST_PART = 8  # steps of the inner loop: starting it has a cost too
 
@@ -71,12 +74,25 @@ class SumTile:
         return scoped([held], sequence([zero, self._loop(inner, step), done]), "registers")
 
     def _loop(self, inner: int, step: Callable[[Expr], Stmt]) -> Stmt:
+        if not is_known(inner):
+            return self._cut(inner, step)
         size = next((n for n in range(self.part, LEAST_PART, -1) if inner % n == 0), inner)
         return loop(
             inner // size,
             lambda part: loop(size, lambda k: step(part * size + k), name="inner"),
             name="part",
         )
+
+    def _cut(self, inner: int, step: Callable[[Expr], Stmt]) -> Stmt:
+        """Parts of `part` steps, the last of which may have fewer."""
+
+        def steps(part: Expr) -> Stmt:
+            first = part * self.part
+            k = tirx.Var("inner", "int64")
+            count = tirx.min(integer(inner) - first, integer(self.part))
+            return tirx.For(k, integer(0), count, tirx.ForKind.SERIAL, step(first + k))
+
+        return loop(-(-inner // self.part), steps, name="part")
 
     def _each(self, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
         def chunk(i: Expr, j: Expr) -> Stmt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
@@ -43,6 +43,13 @@ from collage_dsl.backends.schedule.groups import Group
 from collage_dsl.backends.schedule.loops import Stmt
 from collage_dsl.backends.schedule.machine import Machine, machine_of
 from collage_dsl.backends.schedule.scheduled import Scheduled
+from collage_dsl.backends.schedule.sizes import is_known
+
+SMALL_TILE = 4
+"""
+The height of tiles where few rows come, of a number that is not known before. Such a product takes
+the time of reading its weights.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +110,12 @@ def _of_rows(form: Product, machine: Machine) -> Method:
     packed = _packed(form.weights, blocks.panels.size)
 
     def loops(group: Group, context: Context) -> Stmt:
-        return GemmKernel(form, blocks, packed, group, context).statement()
+        whole = GemmKernel(form, blocks, packed, group, context).statement()
+        if is_known(blocks.tiles.rows):
+            return whole
+        small = replace(blocks, tiles=replace(blocks.tiles, height=SMALL_TILE, tiles=2))
+        few = GemmKernel(form, small, packed, group, context).statement()
+        return tirx.IfThenElse(integer(blocks.tiles.rows) <= 2 * SMALL_TILE, few, whole)
 
     return Method(packed, packing(form, blocks.panels, packed), loops)
 

@@ -1,0 +1,92 @@
+"""Loops of a group whose sizes are not all known: the kernel generators that need no such sizes."""
+
+from __future__ import annotations
+
+from math import prod
+
+from collage_dsl.backends.schedule.context import Context
+from collage_dsl.backends.schedule.expressions import Expr, integer
+from collage_dsl.backends.schedule.factors import Factor, existing, factor_of, pitch_of
+from collage_dsl.backends.schedule.gemm.blocks import Tiles, blocks_of
+from collage_dsl.backends.schedule.gemm.form import Product, product_of
+from collage_dsl.backends.schedule.groups import Group
+from collage_dsl.backends.schedule.loops import (
+    Stmt,
+    load,
+    parallel,
+    parallel_nest,
+    scoped,
+    scratch,
+    sequence,
+    store,
+    vectorised,
+)
+from collage_dsl.backends.schedule.pointwise import pointwise_statement
+from collage_dsl.backends.schedule.reduction import reduction_statement
+from collage_dsl.backends.schedule.rows import rows_statement
+from collage_dsl.backends.schedule.sizes import is_known
+from collage_dsl.backends.schedule.stages import extents
+from collage_dsl.backends.schedule.turned import turned_statement
+
+LEAST_ROWS = 4  # with fewer rows, packing the weights costs more than it saves
+
+
+def has_known_sizes(group: Group) -> bool:
+    axes = (axis for stage in group.stages for axis in (*stage.spatial, *stage.reduced))
+    return all(map(is_known, extents(tuple(axes))))
+
+
+def statement_of_any_size(group: Group, context: Context) -> Stmt:
+    """The loops of a group of any size."""
+    if group.rows is not None:
+        return rows_statement(group, context)
+    if group.anchor is None:
+        return turned_statement(group, context) or pointwise_statement(group, context)
+    form = product_of(group.anchor, context.inlined)
+    if form is not None and not form.by_columns and prod(extents(form.rows)) >= LEAST_ROWS:
+        return _product_statement(form, group, context)
+    return reduction_statement(group, context)
+
+
+def _product_statement(form: Product, group: Group, context: Context) -> Stmt:
+    """A product, whose weight is packed for each index of its batch, or once if it has one."""
+    counts, cores = extents(form.batch), context.machine.cores
+    tiles = blocks_of(form, context.machine).tiles
+    strips = -(-tiles.rows // tiles.height)
+
+    def kernel(batch: list[Expr]) -> Factor:
+        return factor_of(form, group, context, tuple(batch))
+
+    def one(batch: list[Expr]) -> Stmt:
+        factor = kernel(batch)
+        computed = parallel(strips, 1, lambda n: _tile(factor, tiles, n * tiles.height))
+        return scoped([factor.packed], sequence([factor.packing(), computed]), "product")
+
+    if not form.has_one_weight:
+        return parallel_nest(counts, cores, one)
+    first = kernel([integer(0) for _ in counts])
+    places = (*counts, strips)
+
+    def part(place: list[Expr]) -> Stmt:
+        *batch, strip = place
+        factor = Factor(form, group, context, tuple(batch), first.panels, first.packed)
+        return _tile(factor, tiles, strip * tiles.height)
+
+    computed = parallel_nest(places, cores, part)
+    return scoped([first.packed], sequence([first.packing(), computed]), "product")
+
+
+def _tile(factor: Factor, tiles: Tiles, start: Expr) -> Stmt:
+    """The rows from `start`, copied first, times all panels."""
+    inner, lanes = factor.panels.inner, factor.panels.lanes
+    pitch = pitch_of(inner, lanes)
+    rows = scratch(tiles.height * pitch, "float32", "rows")
+
+    def copy(i: Expr) -> Stmt:
+        def element(k: Expr) -> Stmt:
+            return store(rows, factor.operand(start + i, k), i * pitch + k)
+
+        return vectorised(inner, lanes, element)
+
+    product = factor.multiplied(tiles, start, lambda i, k: load(rows, i * pitch + k))
+    return scoped([rows], sequence([existing(tiles, start, copy), product]), "tile")
