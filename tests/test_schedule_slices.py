@@ -109,19 +109,33 @@ def arrays_of(shapes: Sequence[Shape], sizes: dict[str, int]) -> list[Array]:
     return [random.normal(0, 1, each).astype("float32") for each in dims]
 
 
+def check(
+    func: Any,
+    shapes: Sequence[Shape],
+    expect: Callable[..., Array],
+    every: Sequence[dict[str, int]],
+    target: tvm.target.Target,
+) -> None:
+    """The scheduled function computes `expect` within rounding, for each choice of sizes."""
+    cores = int(target.attrs["num-cores"])
+    kernel = on_cores(built(func, target), cores)
+    for sizes in every:
+        arrays = arrays_of(shapes, sizes)
+        right = expect(*(each.astype("float64") for each in arrays))
+        result = tvm.runtime.tensor(np.full(right.shape, 7, "float32"))
+        kernel(*map(tvm.runtime.tensor, arrays), result)
+        np.testing.assert_allclose(
+            result.numpy(), right, rtol=1e-4, atol=1e-4, err_msg=f"for {sizes}"
+        )
+
+
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("name", CASES)
 def test_a_function_of_any_batch(name: str, cores: int) -> None:
     shapes, body, expect = CASES[name]
     func = schedule(of_any_size(shapes, body), target=native(cores))
-    kernel = on_cores(built(func, native(cores)), cores)
 
-    for sizes in SIZES:
-        arrays = arrays_of(shapes, sizes)
-        right = expect(*(each.astype("float64") for each in arrays))
-        result = tvm.runtime.tensor(np.full(right.shape, 7, "float32"))
-        kernel(*map(tvm.runtime.tensor, arrays), result)
-        np.testing.assert_allclose(result.numpy(), right, rtol=1e-4, atol=1e-4)
+    check(func, shapes, expect, SIZES, native(cores))
     assert vector_loops(func)
 
 

@@ -23,6 +23,7 @@ from collage_dsl.backends.schedule.expressions import (
     coefficients,
     constant,
     integer,
+    loads,
     substitute,
     variables,
 )
@@ -45,13 +46,30 @@ def with_conditional_vectors(body: Stmt, allocated: Sequence[Buffer], machine: M
         if loop.kind != tirx.ForKind.VECTORIZED or constant(loop.extent) != machine.lanes:
             return loop
         reads = _Reads(loop.loop_var, machine.lanes, moved, [], [])
-        mapped = tvm_ffi.structural_map(loop.body, (Call, reads.read))
+        conditional = _conditional(loop.body)
+
+        def strided(access: TensorLoad) -> Expr:
+            return access if access in conditional else reads.strided(access)
+
+        mapped = tvm_ffi.structural_map(loop.body, ((TensorLoad, strided), (Call, reads.read)))
         if not reads.buffers:
             return loop
         inside = tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, mapped)
         return scoped(reads.buffers, sequence([*reads.filled, inside]), "conditional")
 
     return tvm_ffi.structural_map(body, (tirx.For, changed))
+
+
+def _conditional(body: Stmt) -> set[TensorLoad]:
+    """What is read only under a condition."""
+    found: set[TensorLoad] = set()
+
+    def note(call: Call) -> None:
+        if called(call, IF_THEN_ELSE):
+            found.update(loads(call))
+
+    tvm_ffi.structural_walk(body, (Call, note))
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,15 +86,34 @@ class _Reads:
         if not called(call, IF_THEN_ELSE):
             return call
         condition, value, other = call.args
-        if not isinstance(value, TensorLoad) or value.source in self.moved:
+        if not isinstance(value, TensorLoad) or not isinstance(other, tirx.FloatImm):
             return call
-        if str(value.source.dtype) != "float32" or not isinstance(other, tirx.FloatImm):
-            return call
-        found = coefficients(value.indices[0], [self.lane])
-        step = found[0][0] if found is not None else 0
+        step = self._step(value)
         lanes = self._between(conjuncts(condition)) if step in (1, 2) else None
-        if lanes is None:
-            return call
+        return call if lanes is None else self._read(value, step, lanes, other)
+
+    def strided(self, access: TensorLoad) -> Expr:
+        """Every second element. TVM reads them one by one."""
+        if self._step(access) != 2:
+            return access
+        first, count = substitute(access.indices[0], {self.lane: integer(0)}), self.lanes
+        halves = [
+            load(access.source, tirx.Ramp(first + start, integer(1), count))
+            for start in (0, count - 1)  # the vectors share an element, to end with the last one
+        ]
+        places = [2 * lane + (2 * lane >= count) for lane in range(count)]
+        return self._held(tirx.Shuffle(halves, places))
+
+    def _step(self, access: TensorLoad) -> int:
+        """How far apart in memory are what neighbouring lanes read; 0 for what has no masks."""
+        source = access.source
+        if source in self.moved or source.scope() == "local" or str(source.dtype) != "float32":
+            return 0
+        found = coefficients(access.indices[0], [self.lane])
+        return 0 if found is None else found[0][0]
+
+    def _read(self, value: TensorLoad, step: int, lanes: tuple[Expr, Expr], other: Expr) -> Expr:
+        """A vector of the elements of some lanes, and `other` in the rest."""
         first = substitute(value.indices[0], {self.lane: integer(0)})
         start, stop = (step * lane for lane in lanes)
 
@@ -86,13 +123,16 @@ class _Reads:
             return masked_load(value.source, first + moved, mask, other, self.lanes)
 
         parts = list(map(part, range(step)))
+        if step == 1:
+            return self._held(parts[0])
+        return self._held(tirx.Shuffle(parts, [2 * lane for lane in range(self.lanes)]))
+
+    def _held(self, vector: Expr) -> Expr:
+        """A lane of a vector, which gets a buffer."""
         buffer = scratch(self.lanes, "float32", "part", "local")
         self.buffers.append(buffer)
-        got = parts[0]
-        if step == 2:
-            got = tirx.Shuffle(parts, [2 * lane for lane in range(self.lanes)])
         whole = tirx.Ramp(integer(0), integer(1), self.lanes)
-        self.filled.append(store(buffer, got, whole))
+        self.filled.append(store(buffer, vector, whole))
         return load(buffer, self.lane)
 
     def _between(self, conditions: Sequence[Expr]) -> tuple[Expr, Expr] | None:

@@ -98,11 +98,30 @@ def _masked(moved: frozenset[Buffer], most: int, loop: Any) -> Stmt:
         lanes = 1 << extent.bit_length()
     else:
         body = _with_simple_indices(body, loop.loop_var, lanes)
+    choice = _choice(body, loop.loop_var)
+    if choice is not None:
+        chosen, *ways = choice
+        return tirx.IfThenElse(chosen, *(_masked(moved, most, _around(loop, way)) for way in ways))
     stores = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
     if any(_accesses(each, moved) for each in stores):
         return _in_turn(loop)
     parts = [_store(each, loop.loop_var, integer(extent), lanes) for each in stores]
     return _in_turn(loop) if any(part is None for part in parts) else sequence(parts)
+
+
+def _around(loop: Any, body: Stmt) -> Stmt:
+    return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)
+
+
+def _choice(body: Stmt, lane: tirx.Var) -> tuple[Expr, Stmt, Stmt] | None:
+    """A condition about all lanes, and what is stored if it is true, or false."""
+    if not isinstance(body, tirx.BufferStore) or not called(body.value, IF_THEN_ELSE):
+        return None
+    condition, *values = body.value.args
+    if lane in variables(condition):
+        return None
+    one, other = (store(body.buffer, value, *body.indices) for value in values)
+    return condition, one, other
 
 
 def _with_simple_indices(body: Stmt, lane: tirx.Var, lanes: int) -> Stmt:

@@ -15,7 +15,14 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir import TensorLoad, Var
 
-from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, variables
+from collage_dsl.backends.schedule.expressions import (
+    Buffer,
+    Expr,
+    integer,
+    simplified,
+    substitute,
+    variables,
+)
 from collage_dsl.backends.schedule.loops import load
 
 _OPERATIONS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.FloorDiv, tirx.FloorMod)
@@ -32,16 +39,25 @@ def least_sizes(buffers: Iterable[Buffer]) -> dict[Var, int]:
     What the sizes in the shapes of `buffers` are at least, so that each dimension is at least 1. An
     image that is 6 smaller than another of the size `h` says that `h` is at least 7.
     """
-    plain = Indices({}, {})
     found: dict[Var, int] = {}
     for extent in [extent for buffer in buffers for extent in buffer.shape]:
-        for variable in variables(extent):
+        used = variables(extent)
+        for variable in used:
             found.setdefault(variable, 1)
-        linear = plain.linear(extent)
-        if linear is not None:
-            variable, factor, rest = linear
-            found[variable] = max(found[variable], -((rest - 1) // factor))
+        if len(used) == 1:
+            (variable,) = used
+            while found[variable] < _LARGEST and _at(extent, variable, found[variable]) < 1:
+                found[variable] += 1
     return found
+
+
+_LARGEST = 4096
+"""Sizes are not known to be larger than this."""
+
+
+def _at(extent: Expr, variable: Var, size: int) -> int:
+    value = simplified(substitute(extent, {variable: integer(size)}))
+    return int(value.value) if isinstance(value, tirx.IntImm) else 1
 
 
 @dataclass(slots=True)
@@ -73,17 +89,6 @@ class Indices:
             return load(access.source, *map(self.simplified, access.indices))
 
         return tvm_ffi.structural_map(value, (TensorLoad, read))
-
-    def linear(self, index: Expr) -> tuple[Var, int, int] | None:
-        """The variable x and the numbers a > 0 and b of an index a x + b."""
-        found = self._polynomial(index) or {}
-        monomials = [monomial for monomial in found if monomial]
-        if len(monomials) != 1 or len(monomials[0]) != 1 or found[monomials[0]] < 0:
-            return None
-        variable = self.atoms[monomials[0][0]]
-        if not isinstance(variable, Var):
-            return None
-        return variable, found[monomials[0]], found.get((), 0)
 
     def steps(self, index: Expr, axes: Sequence[Var]) -> list[int | None] | None:
         """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 
 import tvm_ffi
 from tvm import tirx
@@ -22,7 +23,7 @@ from collage_dsl.backends.schedule.expressions import (
     variables,
 )
 from collage_dsl.backends.schedule.functions import vectorisable
-from collage_dsl.backends.schedule.groups import Group, wide
+from collage_dsl.backends.schedule.groups import Group, in_order, wide
 from collage_dsl.backends.schedule.loops import (
     Stmt,
     load,
@@ -32,8 +33,8 @@ from collage_dsl.backends.schedule.loops import (
     scoped,
     scratch,
     sequence,
+    split_index,
     store,
-    unrolled,
     vector,
 )
 from collage_dsl.backends.schedule.sizes import is_known
@@ -71,25 +72,28 @@ def _divisor(vectors: int) -> int:
 
 
 def _of_any_length(group: Group, context: Context) -> Stmt:
-    """The same along an axis of unknown size, for several indices of another axis at a time."""
-    *outer, last = wide(group.stages[0].spatial)
-    place, rows = _shared_axis(group.stages[0], context, outer, last)
-    counts = list(extents(outer))
-    if rows > 1:
-        counts[place] //= rows
+    """
+    The same along an axis of unknown size, for several indices of another axis at a time. Several
+    axes that lie in memory one after the other are one.
+    """
+    axes = wide(group.stages[0].spatial)
+    inner = axes[len(axes) - _joined(group, context) :]
+    outer, length = axes[: -len(inner)], prod(extents(inner))
+    place, rows = _shared_axis(group.stages[0], context, outer, inner)
+    counts = [size // rows if axis == place else size for axis, size in enumerate(extents(outer))]
     lanes = context.machine.lanes
-    vectors = 2 if rows > 1 else 4
+    vectors = 4 if rows == 1 else 1 if context.machine.has_few_registers else 2
     width = vectors * lanes
-    whole, rest = divmod(last.extent, width)
+    whole, rest = divmod(length, width)
     more, end = divmod(rest, lanes)
 
-    def task(at: list[Expr]) -> Stmt:
-        if rows > 1:
-            at[place] = at[place] * rows
+    def task(index: list[Expr]) -> Stmt:
+        at = [part * rows if axis == place else part for axis, part in enumerate(index)]
 
         def chunk(start: Expr, count: int, used: int | None = None) -> Stmt:
-            tile = _Tile(group, context, at, start, count, lanes, place, rows, used)
-            return tile.statement()
+            tile = _Tile(group, context, at, start, count, lanes)
+            whole = replace(tile, inner=extents(inner), place=place, rows=rows, used=used)
+            return whole.statement()
 
         after = whole * width
         masked = chunk(integer(after + more * lanes), 1, end)
@@ -104,16 +108,41 @@ def _of_any_length(group: Group, context: Context) -> Stmt:
     return parallel_nest(counts, context.machine.cores, task)
 
 
+def _joined(group: Group, context: Context) -> int:
+    """How many of the last axes are contiguous in all that is read; at least one."""
+    members = {stage.buffer for stage in group.stages}
+    values = [context.inlined.expand(stage.value) for stage in group.stages]
+    count = len(wide(group.stages[0].spatial))
+
+    def joins(count: int) -> bool:
+        for stage, value in zip(group.stages, values, strict=True):
+            axes = wide(stage.spatial)[-count:]
+            if _used_by_itself(value) & {axis.var for axis in axes}:
+                return False
+            reads = (read for read in loads(value) if read.source not in members)
+            if not all(in_order(read, axes) for read in reads):
+                return False
+        return True
+
+    return next((n for n in range(count, 1, -1) if joins(n)), 1)
+
+
+def _used_by_itself(value: Expr) -> set[tirx.Var]:
+    """The variables of a value that it has not only where it reads."""
+    return variables(replace_loads(value, lambda read: tirx.const(0, read.source.dtype)))
+
+
 def _shared_axis(
-    stage: Stage, context: Context, outer: Sequence[Axis], last: Axis
+    stage: Stage, context: Context, outer: Sequence[Axis], inner: Sequence[Axis]
 ) -> tuple[int, int]:
     """
     The place of an axis for whose indices the same vectors are read, and for how many of these at a
-    time; 1 if there is no such axis.
+    time; 0 and 1 if there is no such axis.
     """
     reads = loads(context.inlined.expand(stage.value))
     own = [read for read in reads if not read.source.same_as(stage.buffer)]
-    moving = [used for used in map(variables, own) if last.var in used]
+    lanes = {axis.var for axis in inner}
+    moving = [used for used in map(variables, own) if used & lanes]
     for place, axis in enumerate(outer):
         if not is_known(axis.extent) or any(axis.var in used for used in moving):
             continue
@@ -127,7 +156,8 @@ def _shared_axis(
 class _Tile:
     """
     `vectors` of `lanes` elements from `start` on, at an index of the other axes; for `rows` indices
-    of the axis number `place`, from that one on. Only the first `used` elements exist, if given.
+    of the axis number `place`, from that one on. The elements are those of several axes with the
+    extents `inner`, if given. Only the first `used` of them exist, if given.
     """
 
     group: Group
@@ -136,6 +166,7 @@ class _Tile:
     start: Expr
     vectors: int
     lanes: int
+    inner: Sequence[int] = ()
     place: int = 0
     rows: int = 1
     used: int | None = None
@@ -160,23 +191,45 @@ class _Tile:
         def begin(row: Expr, position: Expr) -> Stmt:
             return store(held, stage.init, self._held_at(row, position))
 
-        body = nest(extents(stage.reduced), combine)
-        return scoped([held], sequence([self._each(begin), body, self._stored(done)]), "registers")
+        body = nest(extents(self._order), lambda at: combine(self._in_order(at)))
+        parts = [self._each(begin), body, self._stored(done)]
+        return scoped([held], sequence(parts), "registers")
+
+    @property
+    def _order(self) -> tuple[Axis, ...]:
+        """
+        The reduced axes, those first that conditions use: what the others do not change is then
+        decided once, outside of their loops.
+        """
+        stage = self.group.stages[0]
+        used = _conditional(self.context.inlined.expand(stage.value))
+        return tuple(sorted(stage.reduced, key=lambda axis: axis.var not in used))
+
+    def _in_order(self, at: list[Expr]) -> list[Expr]:
+        places = {axis.var: index for axis, index in zip(self._order, at, strict=True)}
+        return [places[axis.var] for axis in self.group.stages[0].reduced]
 
     def _held_at(self, row: Expr, position: Expr) -> Expr:
         return row * (self.vectors * self.lanes) + position
 
     def _each(self, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
-        def one(row: Expr, j: Expr) -> Stmt:
-            return vector(self.lanes, lambda lane: body(row, j * self.lanes + lane))
+        """`body` for each vector of each row, written out, so that each has its own register."""
 
-        return unrolled(self.rows, lambda row: unrolled(self.vectors, lambda j: one(row, j)))
+        def one(row: int, start: int) -> Stmt:
+            return vector(self.lanes, lambda lane: body(integer(row), lane + start))
+
+        starts = range(0, self.vectors * self.lanes, self.lanes)
+        return sequence([one(row, start) for row in range(self.rows) for start in starts])
 
     def _stored(self, body: Callable[[Expr, Expr], Stmt]) -> Stmt:
         if self.used is None:
             return self._each(body)
         count = self.used
-        return unrolled(self.rows, lambda row: vector(count, lambda lane: body(row, lane)))
+
+        def one(row: int) -> Stmt:
+            return vector(count, lambda lane: body(integer(row), lane))
+
+        return sequence(list(map(one, range(self.rows))))
 
     def _index(self, row: Expr, position: Expr) -> list[Expr]:
         if not wide(self.group.stages[0].spatial):
@@ -184,7 +237,7 @@ class _Tile:
         at = list(self.at)
         if self.rows > 1:
             at[self.place] = at[self.place] + row
-        return [*at, self.start + position]
+        return [*at, *split_index(self.start + position, self.inner or (1,))]
 
     def _value(self, row: Expr, position: Expr, reduced: list[Expr]) -> Expr:
         """The value of a reduction at one index, with inlined buffers replaced by their values."""
@@ -196,6 +249,18 @@ class _Tile:
         if self.used is not None:
             value = _where(value, position < integer(self.used), variables(position), stage.buffer)
         return vectorisable(value)
+
+
+def _conditional(value: Expr) -> set[tirx.Var]:
+    """The variables that decide which parts of a value are computed."""
+    found: set[tirx.Var] = set()
+
+    def note(call: Call) -> None:
+        if called(call, IF_THEN_ELSE):
+            found.update(variables(call.args[0]))
+
+    tvm_ffi.structural_walk(value, (Call, note))
+    return found
 
 
 def _where(value: Expr, exists: Expr, lanes: set[tirx.Var], own: Buffer) -> Expr:
