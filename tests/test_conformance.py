@@ -24,13 +24,16 @@ WRONG_IN_ONNXRUNTIME = (
 """Beginnings of names of cases that onnxruntime does not give the outputs of."""
 
 
+def is_wrong_in_onnxruntime(case: Case) -> bool:
+    """Also attention of bfloat16, for which the scores are rounded at other places."""
+    name = case.name.removeprefix("test_")
+    is_rounded = name.startswith("attention") and "bf16" in name
+    return is_rounded or name.startswith(WRONG_IN_ONNXRUNTIME)
+
+
 def sample(size: int) -> list[Case]:
     """So many cases of each kind that onnxruntime runs, at equal distances."""
-    known = [
-        case
-        for case in cases()
-        if not case.name.removeprefix("test_").startswith(WRONG_IN_ONNXRUNTIME)
-    ]
+    known = [case for case in cases() if not is_wrong_in_onnxruntime(case)]
     distance = len(known) // (size + size // 3)
     return [case for case in known[::distance] if is_run_by_onnxruntime(case)][:size]
 

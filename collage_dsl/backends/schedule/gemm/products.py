@@ -24,7 +24,6 @@ from collage_dsl.backends.schedule.stages import (
     Program,
     Stage,
     has_only_buffers,
-    read,
     read_of_any_size,
     without_unused,
 )
@@ -53,12 +52,13 @@ Packable = Product | ImageProduct | ByteProduct | ByteImage
 def packable(func: Any, machine: Machine) -> tuple[Program, dict[Buffer, Packable]]:
     """
     The same, with convolutions of any number of taps and products of bytes. The program has sums of
-    integers for those of dequantized bytes.
+    integers for those of dequantized bytes. Of a program with unknown sizes, only products of which
+    the number of rows is unknown.
     """
-    unknown = read_of_any_size(func) if has_only_buffers(func) else None
-    if unknown is not None and not unknown.is_known:
-        return unknown, _some(_products_of_rows(unknown))
-    program = with_integer_sums(_program(func))
+    program = _program_of_any_size(func)
+    if not program.is_known:
+        return program, _some(_products_of_rows(program))
+    program = with_integer_sums(program)
     for stage in program.stages:
         transposed = transposed_of(stage, program) if stage.reduced else None
         program = transposed.from_weight(program) if transposed else program
@@ -93,7 +93,14 @@ def _has_sums(group: Group) -> bool:
 
 
 def _program(func: Any) -> Program:
-    program = read(func)
+    program = _program_of_any_size(func)
+    if not program.is_known:
+        raise VariantError("not all sizes of this function are known")
+    return program
+
+
+def _program_of_any_size(func: Any) -> Program:
+    program = read_of_any_size(func) if has_only_buffers(func) else None
     if program is None or any(is_empty(buffer) for buffer in program.parameters):
         raise VariantError("the form of this function is not known")
     return program
