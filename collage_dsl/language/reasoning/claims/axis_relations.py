@@ -351,9 +351,13 @@ axis_relations = table(
         Relation(
             "{op} gives parts of one size, except the last, or the parts between the indices",
             again=_split,
+            asks="all",
         ),
     ),
-    ({"concat"}, Relation("{op} gives as much along the axis as it takes", again=_joined)),
+    (
+        {"concat"},
+        Relation("{op} gives as much along the axis as it takes", again=_joined, asks="all"),
+    ),
     (
         {"stack"},
         Relation("{op} takes tensors of one shape, whose number is along the axis", again=_stacked),

@@ -81,7 +81,10 @@ def _is_asked(called: Called, facts: Facts) -> bool:
 
 
 size_relations = table(
-    ({"strided_slice"}, Relation("{op} gives no more elements than it takes", again=_cut)),
+    (
+        {"strided_slice"},
+        Relation("{op} gives no more elements than it takes", again=_cut, asks="all"),
+    ),
     ({"broadcast_to"}, Relation("{op} gives a multiple of what it takes", again=_broadcast)),
     (
         {"repeat", "tile"},
