@@ -83,11 +83,14 @@ class GemmKernel:
         self.tiles, self.panels, self.blocks = blocks.tiles, blocks.panels, blocks
         self.lanes = context.machine.lanes
 
-    def statement(self) -> Stmt:
-        """All strips, shared among the cores. If these are too few, the panels are shared."""
+    def statement(self, *, few: bool = False) -> Stmt:
+        """
+        All strips, shared among the cores. If these are too few, as a number that is not known may
+        be, the panels are shared.
+        """
         counts = (*extents(self.form.batch), self.tiles.strips)
         total, cores = prod(counts), self.context.machine.cores
-        inside = total < cores
+        inside = few or total < cores
 
         def task(place: list[Expr]) -> Stmt:
             *at, strip = place

@@ -114,7 +114,7 @@ def _of_rows(form: Product, machine: Machine) -> Method:
         if is_known(blocks.tiles.rows):
             return whole
         small = replace(blocks, tiles=replace(blocks.tiles, height=SMALL_TILE, tiles=2))
-        few = GemmKernel(form, small, packed, group, context).statement()
+        few = GemmKernel(form, small, packed, group, context).statement(few=True)
         return tirx.IfThenElse(integer(blocks.tiles.rows) <= 2 * SMALL_TILE, few, whole)
 
     return Method(packed, packing(form, blocks.panels, packed), loops)
