@@ -13,6 +13,7 @@ from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
 import collage_dsl as collage
 from collage_dsl.backends.schedule import schedule
+from collage_dsl.backends.schedule.sizes import size_of
 from tests.reference import run_onnx
 from tests.test_schedule import Array, convolved, native, padded, softmax, windows
 from tests.test_schedule_slices import Shape, check, of_any_size
@@ -241,3 +242,12 @@ def test_packed_weights_for_any_number_of_rows(cores: int) -> None:
         x = random.normal(0, 1, (b, s, 70)).astype("float32")
         right = run_onnx(model, {"x": x})["y"]
         np.testing.assert_allclose(made.run({"x": x})["y"], right, rtol=1e-4, atol=1e-4)
+
+
+def test_no_unknown_size_is_taken_for_one() -> None:
+    """Axes of one element have no loops."""
+    past, total = (tirx.Var(name, "int64") for name in ("past", "total"))
+
+    for extent in (total - past, tirx.min(total, 1), past // 200, total % 2):
+        assert size_of(extent) > 1
+    assert size_of(total - total + 1) == 1

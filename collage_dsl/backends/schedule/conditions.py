@@ -107,7 +107,9 @@ class _Reads:
     def _step(self, access: TensorLoad) -> int:
         """How far apart in memory are what neighbouring lanes read; 0 for what has no masks."""
         source = access.source
-        if source in self.moved or source.scope() == "local" or str(source.dtype) != "float32":
+        if len(access.indices) != 1 or source in self.moved or source.scope() == "local":
+            return 0
+        if str(source.dtype) != "float32":
             return 0
         found = coefficients(access.indices[0], [self.lane])
         return 0 if found is None else found[0][0]

@@ -18,7 +18,10 @@ from tvm import sym, tirx
 from tvm.ir import Expr, Var
 
 TYPICAL = 131
-"""What each unknown dimension is taken for. It is a prime, so that no tile is taken to fit."""
+"""
+What each unknown dimension is taken for. It is a prime, so that no tile is taken to fit. No size is
+taken for 1, or for none: an axis without a loop would be no axis.
+"""
 
 
 def size_of(extent: Any) -> int:
@@ -27,7 +30,8 @@ def size_of(extent: Any) -> int:
     if isinstance(simple, tirx.IntImm):
         return int(simple.value)
     taken = tvm_ffi.structural_map(simple, (Var, lambda var: tirx.const(TYPICAL, var.ty.dtype)))
-    return cast(int, Size(simple, int(sym.Analyzer().simplify(taken).value)))
+    value = int(sym.Analyzer().simplify(taken).value)
+    return cast(int, Size(simple, value if value > 1 else TYPICAL))
 
 
 def is_known(size: int) -> bool:
