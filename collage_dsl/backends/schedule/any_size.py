@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from collage_dsl.backends.schedule.chains import LEAST_ROWS
 from collage_dsl.backends.schedule.context import Context
 from collage_dsl.backends.schedule.expressions import Expr, integer
 from collage_dsl.backends.schedule.factors import Factor, existing, factor_of, pitch_of
@@ -27,8 +28,6 @@ from collage_dsl.backends.schedule.rows import rows_statement
 from collage_dsl.backends.schedule.sizes import is_known
 from collage_dsl.backends.schedule.stages import extents
 from collage_dsl.backends.schedule.turned import turned_statement
-
-LEAST_ROWS = 4  # with fewer rows, packing the weights costs more than it saves
 
 
 def has_known_sizes(group: Group) -> bool:

@@ -12,7 +12,7 @@ from collage_dsl.backends.schedule.gemm.form import Product, product_of
 from collage_dsl.backends.schedule.groups import Group, Inlined, at_index, wide, wide_extents
 from collage_dsl.backends.schedule.stages import Program, Stage
 
-LEAST_ROWS = 4  # with fewer rows, packing the weights of the first product costs more than it saves
+LEAST_ROWS = 4  # with fewer rows, packing the weights of a product costs more than it saves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
