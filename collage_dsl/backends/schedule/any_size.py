@@ -1,7 +1,8 @@
-"""Loops of a group whose sizes are not all known: the kernel generators that need no such sizes."""
+"""Loops of sums whose sizes are not all known."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from collage_dsl.backends.schedule.chains import LEAST_ROWS
@@ -14,7 +15,7 @@ from collage_dsl.backends.schedule.groups import Group
 from collage_dsl.backends.schedule.loops import (
     Stmt,
     load,
-    parallel,
+    loop,
     parallel_nest,
     scoped,
     scratch,
@@ -22,26 +23,13 @@ from collage_dsl.backends.schedule.loops import (
     store,
     vectorised,
 )
-from collage_dsl.backends.schedule.pointwise import pointwise_statement
 from collage_dsl.backends.schedule.reduction import reduction_statement
-from collage_dsl.backends.schedule.rows import rows_statement
-from collage_dsl.backends.schedule.sizes import is_known
-from collage_dsl.backends.schedule.stages import extents
-from collage_dsl.backends.schedule.turned import turned_statement
+from collage_dsl.backends.schedule.stages import Stage, extents
 
 
-def has_known_sizes(group: Group) -> bool:
-    axes = (axis for stage in group.stages for axis in (*stage.spatial, *stage.reduced))
-    return all(map(is_known, extents(tuple(axes))))
-
-
-def statement_of_any_size(group: Group, context: Context) -> Stmt:
-    """The loops of a group of any size."""
-    if group.rows is not None:
-        return rows_statement(group, context)
-    if group.anchor is None:
-        return turned_statement(group, context) or pointwise_statement(group, context)
-    form = product_of(group.anchor, context.inlined)
+def sum_of_any_size(group: Group, anchor: Stage, context: Context) -> Stmt:
+    """The loops of a group whose first stage, `anchor`, sums products or anything else."""
+    form = product_of(anchor, context.inlined)
     if form is not None and not form.by_columns and prod(extents(form.rows)) >= LEAST_ROWS:
         return _product_statement(form, group, context)
     return reduction_statement(group, context)
@@ -53,23 +41,19 @@ def _product_statement(form: Product, group: Group, context: Context) -> Stmt:
     tiles = blocks_of(form, context.machine).tiles
     strips = -(-tiles.rows // tiles.height)
 
-    def kernel(batch: list[Expr]) -> Factor:
-        return factor_of(form, group, context, tuple(batch))
-
     def one(batch: list[Expr]) -> Stmt:
-        factor = kernel(batch)
-        computed = parallel(strips, 1, lambda n: _tile(factor, tiles, n * tiles.height))
+        factor = factor_of(form, group, context, tuple(batch))
+        computed = loop(strips, lambda n: _tile(factor, tiles, n * tiles.height), name="tile")
         return scoped([factor.packed], sequence([factor.packing(), computed]), "product")
 
     if not form.has_one_weight:
         return parallel_nest(counts, cores, one)
-    first = kernel([integer(0) for _ in counts])
+    first = factor_of(form, group, context, tuple(integer(0) for _ in counts))
     places = (*counts, strips)
 
     def part(place: list[Expr]) -> Stmt:
         *batch, strip = place
-        factor = Factor(form, group, context, tuple(batch), first.panels, first.packed)
-        return _tile(factor, tiles, strip * tiles.height)
+        return _tile(replace(first, batch=tuple(batch)), tiles, strip * tiles.height)
 
     computed = parallel_nest(places, cores, part)
     return scoped([first.packed], sequence([first.packing(), computed]), "product")

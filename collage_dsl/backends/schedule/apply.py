@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 from tvm import s_tir
 
-from collage_dsl.backends.schedule.any_size import has_known_sizes, statement_of_any_size
+from collage_dsl.backends.schedule.any_size import sum_of_any_size
 from collage_dsl.backends.schedule.attention import chain_statement
 from collage_dsl.backends.schedule.chains import Chain, with_chains
 from collage_dsl.backends.schedule.conditions import with_conditional_vectors
@@ -33,7 +33,7 @@ from collage_dsl.backends.schedule.scheduled import Scheduled
 from collage_dsl.backends.schedule.slices import sliced
 from collage_dsl.backends.schedule.sliding import sliding
 from collage_dsl.backends.schedule.stack import on_stack
-from collage_dsl.backends.schedule.stages import Program, read, read_of_any_size
+from collage_dsl.backends.schedule.stages import Program, read_of_any_size
 from collage_dsl.backends.schedule.transposed import by_phases
 from collage_dsl.backends.schedule.turned import turned_statement
 from collage_dsl.backends.schedule.work import with_enough_work
@@ -42,12 +42,11 @@ from collage_dsl.backends.schedule.work import with_enough_work
 def scheduled(func: Any, target: tvm.target.Target) -> Any:
     """The scheduled function: by groups of stages, or by its own loops if it has another form."""
     machine = machine_of(target)
-    program = read(func)
-    if program is None:
+    program = read_of_any_size(func)
+    if program is None or not program.is_known:
         slices = sliced(func, lambda one: Scheduled(scheduled(one, target)), machine.cores)
         if slices is not None:
             return slices.function
-        program = read_of_any_size(func)
     if program is None:
         return general(func, machine)
     if any(is_empty(buffer) for buffer in program.parameters):
@@ -96,13 +95,14 @@ def is_empty(buffer: Buffer) -> bool:
 
 def statement(group: Group, context: Context) -> Stmt:
     """The loops of a group: the kernel generator that its form asks for."""
-    if not has_known_sizes(group):
-        return statement_of_any_size(group, context)
     if group.rows is not None:
         return rows_statement(group, context)
     if group.anchor is None:
-        of_copies = resampled(group, context) or turned_statement(group, context)
+        resamples = resampled(group, context) if group.is_known else None
+        of_copies = resamples or turned_statement(group, context)
         return of_copies or pointwise_statement(group, context)
+    if not group.is_known:
+        return sum_of_any_size(group, group.anchor, context)
     phases = by_phases(group.anchor, context.inlined)
     if phases is not None:
         forms, inlined = phases

@@ -20,6 +20,7 @@ from collage_dsl.backends.schedule.expressions import (
     Buffer,
     Expr,
     called,
+    choices,
     coefficients,
     constant,
     integer,
@@ -29,7 +30,7 @@ from collage_dsl.backends.schedule.expressions import (
 )
 from collage_dsl.backends.schedule.loops import Stmt, load, scoped, scratch, sequence, store
 from collage_dsl.backends.schedule.machine import Machine
-from collage_dsl.backends.schedule.masks import masked_load, may_mask, moved_buffers
+from collage_dsl.backends.schedule.masks import masked_load, may_mask, moved_buffers, whole
 from collage_dsl.backends.schedule.packing import conjuncts
 
 
@@ -46,7 +47,7 @@ def with_conditional_vectors(body: Stmt, allocated: Sequence[Buffer], machine: M
         if loop.kind != tirx.ForKind.VECTORIZED or constant(loop.extent) != machine.lanes:
             return loop
         reads = _Reads(loop.loop_var, machine.lanes, moved, [], [])
-        conditional = _conditional(loop.body)
+        conditional = {read for choice in choices(loop.body) for read in loads(choice)}
 
         def strided(access: TensorLoad) -> Expr:
             return access if access in conditional else reads.strided(access)
@@ -58,18 +59,6 @@ def with_conditional_vectors(body: Stmt, allocated: Sequence[Buffer], machine: M
         return scoped(reads.buffers, sequence([*reads.filled, inside]), "conditional")
 
     return tvm_ffi.structural_map(body, (tirx.For, changed))
-
-
-def _conditional(body: Stmt) -> set[TensorLoad]:
-    """What is read only under a condition."""
-    found: set[TensorLoad] = set()
-
-    def note(call: Call) -> None:
-        if called(call, IF_THEN_ELSE):
-            found.update(loads(call))
-
-    tvm_ffi.structural_walk(body, (Call, note))
-    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,8 +122,7 @@ class _Reads:
         """A lane of a vector, which gets a buffer."""
         buffer = scratch(self.lanes, "float32", "part", "local")
         self.buffers.append(buffer)
-        whole = tirx.Ramp(integer(0), integer(1), self.lanes)
-        self.filled.append(store(buffer, vector, whole))
+        self.filled.append(store(buffer, vector, whole(self.lanes)))
         return load(buffer, self.lane)
 
     def _between(self, conditions: Sequence[Expr]) -> tuple[Expr, Expr] | None:

@@ -79,6 +79,13 @@ def equal(one: Expr, other: Expr) -> bool:
     return bool(tvm_ffi.structural_equal(one, other))
 
 
+def choices(expression: Any) -> list[Call]:
+    """The calls in an expression or statement that compute a value only under a condition."""
+    found: list[Call] = []
+    tvm_ffi.structural_walk(expression, (Call, found.append))
+    return [call for call in found if called(call, IF_THEN_ELSE)]
+
+
 def called(expression: Expr, name: str) -> bool:
     """Whether the expression is a call of the operator `name`."""
     return isinstance(expression, Call) and getattr(expression.op, "name", None) == name

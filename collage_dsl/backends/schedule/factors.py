@@ -141,8 +141,8 @@ def factor_of(form: Product, group: Group, context: Context, batch: tuple[Expr, 
 
 def pitch_of(size: int, lanes: int) -> int:
     """
-    An odd number of vectors that holds `size`, so that rows do not share sets of the cache. One
-    that is not known is an even number of vectors.
+    An odd number of vectors that holds `size`, so that rows do not share sets of the cache. Of one
+    that is not known, one vector more: the padded columns of panels are an even number of vectors.
     """
     vectors = -(-size // lanes)
     return (vectors | 1 if is_known(size) else vectors + 1) * lanes

@@ -36,6 +36,11 @@ class Group:
     rows: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
     @property
+    def is_known(self) -> bool:
+        """Whether all sizes are known."""
+        return all(stage.is_known for stage in self.stages)
+
+    @property
     def anchor(self) -> Stage | None:
         return self.stages[0] if self.stages[0].reduced else None
 

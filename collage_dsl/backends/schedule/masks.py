@@ -22,6 +22,7 @@ from collage_dsl.backends.schedule.expressions import (
     Buffer,
     Expr,
     called,
+    choices,
     coefficients,
     integer,
     loads,
@@ -152,7 +153,7 @@ def _store(write: Any, lane: tirx.Var, count: Expr, lanes: int) -> Stmt | None:
     reads = [read for read in loads(write.value) if lane in variables(read)]
     if not _follows(write.indices[0], lane) or write.buffer.scope() == "local":
         return None
-    if _has_branches(write.value):
+    if choices(write.value):
         return None
     if str(write.buffer.dtype) != "float32" or not all(_maskable(r, lane, lanes) for r in reads):
         return None
@@ -165,18 +166,11 @@ def _store(write: Any, lane: tirx.Var, count: Expr, lanes: int) -> Stmt | None:
     put = _call(
         "void",
         "llvm.masked.store",
-        load(result, _whole(lanes)),
+        load(result, whole(lanes)),
         write.buffer.access_ptr("w", offset=substitute(write.indices[0], {lane: integer(0)})),
         mask,
     )
     return scoped([*held, result], sequence([*filled, compute, tirx.Evaluate(put)]), "partial")
-
-
-def _has_branches(value: Expr) -> bool:
-    """Whether some reads happen only under a condition."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(value, (tvm.ir.Call, found.append))
-    return any(called(call, IF_THEN_ELSE) for call in found)
 
 
 def _held(
@@ -193,7 +187,7 @@ def _held(
         first = substitute(access.indices[0], {lane: integer(0)})
         got = masked_load(access.source, first, mask, tirx.FloatImm("float32", 0.0), lanes)
         buffers.append(buffer)
-        filled.append(store(buffer, got, _whole(lanes)))
+        filled.append(store(buffer, got, whole(lanes)))
         return load(buffer, lane)
 
     return buffers, replace_loads(value, read), filled
@@ -224,7 +218,8 @@ def _follows(index: Expr, lane: tirx.Var) -> bool:
     return split is not None and split[0] == [1]
 
 
-def _whole(lanes: int) -> Expr:
+def whole(lanes: int) -> Expr:
+    """The index of all elements of a buffer of so many."""
     return tirx.Ramp(integer(0), integer(1), lanes)
 
 

@@ -69,13 +69,13 @@ class Indices:
 
     below: Mapping[Var, Expr]
     least: Mapping[Var, int]
-    atoms: list[Expr] = field(default_factory=list)
-    known: dict[Any, int] = field(default_factory=dict)
-    most: dict[int, Polynomial] = field(default_factory=dict)
+    atoms: list[Expr] = field(default_factory=list, init=False)
+    known: dict[Any, int] = field(default_factory=dict, init=False)
+    most: dict[int, Polynomial] = field(default_factory=dict, init=False)
     """What an atom is at most, where that is not the atom itself."""
-    signed: set[int] = field(default_factory=set)
+    signed: set[int] = field(default_factory=set, init=False)
     """The atoms that may be below 0."""
-    moved: dict[int, Polynomial] = field(default_factory=dict)
+    moved: dict[int, Polynomial] = field(default_factory=dict, init=False)
     """For how much a size is above its least, the size less that."""
 
     def simplified(self, index: Expr) -> Expr:

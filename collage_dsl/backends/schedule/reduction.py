@@ -16,6 +16,7 @@ from collage_dsl.backends.schedule.expressions import (
     Buffer,
     Expr,
     called,
+    choices,
     integer,
     loads,
     replace_loads,
@@ -202,7 +203,8 @@ class _Tile:
         decided once, outside of their loops.
         """
         stage = self.group.stages[0]
-        used = _conditional(self.context.inlined.expand(stage.value))
+        found = choices(self.context.inlined.expand(stage.value))
+        used = {variable for choice in found for variable in variables(choice.args[0])}
         return tuple(sorted(stage.reduced, key=lambda axis: axis.var not in used))
 
     def _in_order(self, at: list[Expr]) -> list[Expr]:
@@ -249,18 +251,6 @@ class _Tile:
         if self.used is not None:
             value = _where(value, position < integer(self.used), variables(position), stage.buffer)
         return vectorisable(value)
-
-
-def _conditional(value: Expr) -> set[tirx.Var]:
-    """The variables that decide which parts of a value are computed."""
-    found: set[tirx.Var] = set()
-
-    def note(call: Call) -> None:
-        if called(call, IF_THEN_ELSE):
-            found.update(variables(call.args[0]))
-
-    tvm_ffi.structural_walk(value, (Call, note))
-    return found
 
 
 def _where(value: Expr, exists: Expr, lanes: set[tirx.Var], own: Buffer) -> Expr:

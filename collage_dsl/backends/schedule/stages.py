@@ -46,6 +46,11 @@ class Stage:
     value: Expr
 
     @property
+    def is_known(self) -> bool:
+        """Whether the extents of all axes are known."""
+        return all(map(is_known, extents((*self.spatial, *self.reduced))))
+
+    @property
     def pointwise(self) -> bool:
         """Whether the stage has no reduction and writes each element at its spatial axes."""
         return not self.reduced and self.plain
@@ -92,9 +97,8 @@ class Program:
     @property
     def is_known(self) -> bool:
         """Whether all sizes are known."""
-        axes = [axis for stage in self.stages for axis in (*stage.spatial, *stage.reduced)]
         sizes = [size for buffer in self.parameters for size in shape(buffer)]
-        return all(map(is_known, [*extents(axes), *sizes]))
+        return all(map(is_known, sizes)) and all(stage.is_known for stage in self.stages)
 
     @property
     def inputs(self) -> tuple[Buffer, ...]:
@@ -164,7 +168,6 @@ def read_of_any_size(func: Any) -> Program | None:
 
 def _with_simple_indices(program: Program) -> Program:
     """A program of unknown sizes, with what a reshape makes of indices taken apart again."""
-
     least = least_sizes((*program.parameters, *program.locals))
 
     def simple(stage: Stage) -> Stage:

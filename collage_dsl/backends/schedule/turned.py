@@ -12,16 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-import tvm_ffi
 from tvm import tirx
-from tvm.ir import Call, TensorLoad
+from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.context import Context, finish
 from collage_dsl.backends.schedule.expressions import (
-    IF_THEN_ELSE,
     Buffer,
     Expr,
-    called,
+    choices,
     coefficients,
     equal,
     integer,
@@ -90,23 +88,26 @@ class _Read:
 
 def _reads(stage: Stage) -> list[_Read]:
     """The reads of a stage. A reshape divides indices; most of that is undone here."""
-    analyzer = within(stage.spatial)
-    buffers = [stage.buffer, *(read.source for read in loads(stage.value))]
-    below = {axis.var: integer(axis.extent) for axis in stage.spatial}
-    indices = Indices(below, least_sizes(buffers))
-    axes = wide(stage.spatial)
+    reads, axes = loads(stage.value), wide(stage.spatial)
     moving = [axis.var for axis in axes]
+    analyzer = within(stage.spatial)
 
-    def found(read: TensorLoad) -> _Read:
+    def of_known_size(read: TensorLoad) -> _Read:
         where = position(read.source, read.indices)
-        if all(map(is_known, shape(read.source))):
-            place = rejoined(analyzer.simplify(where), analyzer)
-            factors = coefficients(place, moving)
-            return _Read(read, stage, axes, place, None if factors is None else factors[0])
-        place = indices.simplified(where)
+        place = rejoined(analyzer.simplify(where), analyzer)
+        factors = coefficients(place, moving)
+        return _Read(read, stage, axes, place, None if factors is None else factors[0])
+
+    if all(is_known(size) for read in reads for size in shape(read.source)):
+        return list(map(of_known_size, reads))
+    below = {axis.var: integer(axis.extent) for axis in stage.spatial}
+    indices = Indices(below, least_sizes([stage.buffer, *(read.source for read in reads)]))
+
+    def of_any_size(read: TensorLoad) -> _Read:
+        place = indices.simplified(position(read.source, read.indices))
         return _Read(read, stage, axes, place, indices.steps(place, moving))
 
-    return list(map(found, loads(stage.value)))
+    return list(map(of_any_size, reads))
 
 
 def turned_statement(group: Group, context: Context) -> Stmt | None:
@@ -147,7 +148,7 @@ def _turned_reads(stages: Sequence[Stage]) -> tuple[int, list[_Read]] | None:
     along: set[int] = set()
     found: list[_Read] = []
     for stage in stages:
-        if len(wide(stage.spatial)) < 2 or _chooses(stage.value):
+        if len(wide(stage.spatial)) < 2 or choices(stage.value):
             return None
         for read in _reads(stage):
             if read.load.source in members:
@@ -160,13 +161,6 @@ def _turned_reads(stages: Sequence[Stage]) -> tuple[int, list[_Read]] | None:
                 found.append(read)
     is_one = len(along) == 1 and -1 not in along
     return (along.pop(), found) if is_one and all(r.dtype in _TURNED for r in found) else None
-
-
-def _chooses(value: Expr) -> bool:
-    """Whether some reads are made for some indices only."""
-    calls: list[Call] = []
-    tvm_ffi.structural_walk(value, (Call, calls.append))
-    return any(called(each, IF_THEN_ELSE) for each in calls)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
