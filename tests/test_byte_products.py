@@ -44,7 +44,13 @@ pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
 Build = Callable[..., Any]
 
 
-NEEDED = {"haswell": "avx2", "skylake-avx512": "avx512bw", "alderlake": "avxvnni"}
+NEEDED = {
+    "haswell": "avx2",
+    "skylake-avx512": "avx512bw",
+    "alderlake": "avxvnni",
+    "icelake-server": "avx512vnni",
+    "sapphirerapids": "amx-int8",
+}
 RUNNING = [None, *(each for each in NEEDED if llvm_cpu_has_features(NEEDED[each], native()))]
 """Processors whose code this one can run, and the instructions that it needs for that."""
 

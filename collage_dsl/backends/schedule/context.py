@@ -21,6 +21,7 @@ from collage_dsl.backends.schedule.functions import vectorisable
 from collage_dsl.backends.schedule.groups import Inlined
 from collage_dsl.backends.schedule.loops import Stmt, sequence, store
 from collage_dsl.backends.schedule.machine import Machine
+from collage_dsl.backends.schedule.quotients import with_products
 from collage_dsl.backends.schedule.stages import Stage, shape
 
 
@@ -67,7 +68,8 @@ def finish(
         if not is_read:
             values[stage.buffer] = value
         if is_stored:
-            whole = vectorisable(_with_names(value, names))
+            whole = _with_names(value, names)
+            whole = vectorisable(with_products(whole) if context.machine.fuses else whole)
             statements.append(store(stage.buffer, whole, *spread(stage.buffer, at)))
     return sequence(statements)
 

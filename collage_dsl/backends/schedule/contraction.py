@@ -80,12 +80,22 @@ class SlidingKernel:
         width = form.x.axis.extent
         whole = Packed(form.y, form.x, self.channels, self.height, width, machine.lanes)
         self.most = most_rows(stride)
-        taps = prod(extents(form.taps))
-        self.tile = packed_tile(whole, self.rows, taps, self.most, machine, cut=self.cut)
+        self.taps = prod(extents(form.taps))
+        self.tile = packed_tile(whole, self.rows, self._tile_and_cycles, cut=self.cut)
 
     def _steps(self) -> tuple[int, int]:
         """The packed channels, and the distance of the rows of the still operand in memory."""
         return prod(extents(self.form.channels)), row_stride(self.form)
+
+    def _tile_and_cycles(self, tile: Packed) -> tuple[RegisterTile, float]:
+        """The register tile with which a packed tile takes the fewest cycles, and these."""
+        steps, sliding = tile.channels * self.taps, self.form.y is not None
+        machine = self.context.machine
+        return register_tile(self.rows, tile.vectors, steps, sliding, self.most, machine)
+
+    def _room(self, rows: int) -> int:
+        """The rows of sums that are written where `rows` are asked for."""
+        return rows
 
     def statement(self) -> Stmt:
         """The whole computation, over all batch indices and tiles."""
@@ -183,10 +193,7 @@ class SlidingKernel:
         self, tile: Packed, packed: Buffer, at: Place, cores: int, kept: Buffer | None
     ) -> Stmt:
         """Sum the rows in chunks, into `kept`; without it, finish each chunk here."""
-        sliding = self.form.y is not None
-        steps = tile.channels * prod(extents(self.form.taps))
-        machine = self.context.machine
-        size, _ = register_tile(self.rows, tile.vectors, steps, sliding, self.most, machine)
+        size, _ = self._tile_and_cycles(tile)
         full, rest = divmod(self.rows, size.rows)
 
         def chunk(first: Expr, count: int) -> Stmt:
@@ -196,7 +203,8 @@ class SlidingKernel:
             if kept is not None:
                 sums = Sums(kept, first * (tile.vectors * tile.lanes), resumed=True)
                 return self._columns(tile, packed, sums, at, first, shape)
-            buffer = scratch(count * tile.vectors * tile.lanes, self.dtype, "sums")
+            room = self._room(count) * tile.vectors * tile.lanes
+            buffer = scratch(room, self.dtype, "sums")
             sums = Sums(buffer, integer(0), resumed=False)
             compute = self._columns(tile, packed, sums, at, first, shape)
             done = self._finish(tile, buffer, at, first, count)

@@ -40,15 +40,22 @@ class Machine:
     """
     The processor of a target: floats in a vector register, vector registers, and cores.
 
-    `dots` multiplies bytes; None if the processor has no instruction for it. `broadcasts` is how
-    many scalars are read, each into all lanes, while one vector is multiplied.
+    `dots` multiplies bytes; None if the processor has no instruction for it. `matrices` says that
+    it also multiplies matrices of bytes. `broadcasts` is how many scalars are read, each into all
+    lanes, while one vector is multiplied.
     """
 
     lanes: int
     registers: int
     cores: int
     dots: Dots | None = None
+    matrices: bool = False
     broadcasts: int = 1
+
+    @property
+    def fuses(self) -> bool:
+        """Whether it multiplies and adds in one instruction for vectors, as x86 does with AVX2."""
+        return self.lanes > 4
 
     @property
     def has_few_registers(self) -> bool:
@@ -68,7 +75,8 @@ def machine_of(target: tvm.target.Target) -> Machine:
     if llvm_cpu_has_features("avx512f", target):
         dots = _dots(target, "avx512vnni", 512)
         broadcasts = 2 if str(target.attrs.get("mcpu")) in _ONE_MULTIPLIER else 1
-        return Machine(lanes=16, registers=32, cores=cores, dots=dots, broadcasts=broadcasts)
+        matrices = _has_matrices(target, dots)
+        return Machine(16, 32, cores, dots, matrices=matrices, broadcasts=broadcasts)
     if llvm_cpu_has_features("avx2", target):
         return Machine(lanes=8, registers=16, cores=cores, dots=_dots(target, "avxvnni", 256))
     if "aarch64" in str(target.attrs.get("mtriple", "")):
@@ -78,6 +86,13 @@ def machine_of(target: tvm.target.Target) -> Machine:
 
 _ONE_MULTIPLIER = frozenset({"icelake-client", "rocketlake", "tigerlake", "znver4"})
 """Processors that multiply one vector of 512 bits in a cycle. They read two scalars in a cycle."""
+
+def _has_matrices(target: tvm.target.Target, dots: Dots | None) -> bool:
+    """Whether code may use AMX, which a program has to ask Linux for."""
+    triple = str(target.attrs.get("mtriple") or "linux")
+    is_there = "linux" in triple and llvm_cpu_has_features("amx-int8", target)
+    return is_there and dots is not None and dots.terms == 4
+
 
 _FIRST_LLVM = 22  # the intrinsics of VNNI take bytes from this version on
 

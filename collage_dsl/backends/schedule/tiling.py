@@ -86,7 +86,11 @@ def _chunks(total: int, size: int) -> list[tuple[int, int]]:
 
 
 def packed_tile(
-    whole: Packed, rows: int, taps: int, most: int, machine: Machine, *, cut: bool = True
+    whole: Packed,
+    rows: int,
+    tile_and_cycles: Callable[[Packed], tuple[RegisterTile, float]],
+    *,
+    cut: bool = True,
 ) -> Packed:
     """
     The tile of the output that is computed from one packed buffer, and the channels in the buffer.
@@ -102,8 +106,7 @@ def packed_tile(
         if not cut and best is not None and 4 * tile.size > PACKED_BYTES:
             continue
         parts = whole.channels // channels
-        steps = channels * taps
-        _, cycles = register_tile(rows, tile.vectors, steps, whole.height > 1, most, machine)
+        _, cycles = tile_and_cycles(tile)
         packing = PACKING * tile.size / whole.lanes
         resuming = 0 if parts == 1 else 4.0 * rows * tile.vectors
         times = -(-whole.height // tile.height) * -(-whole.width // tile.width)

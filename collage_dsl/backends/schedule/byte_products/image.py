@@ -34,13 +34,15 @@ class ByteImage:
     A convolution of an image of bytes with filters of bytes, without the zero points of these, by
     the instruction `dots`.
 
-    The zero point of the image uses no axis, that of the filters none but `column`.
+    The zero point of the image uses no axis, that of the filters none but `column`. The channels of
+    a pixel are in `words` words, of which some bytes may be too many.
     """
 
     window: Sliding
     operand: Factor
     weight: Factor
     dots: Dots
+    words: int
 
     @property
     def weights(self) -> Buffer:
@@ -69,9 +71,9 @@ class ByteImage:
         return self.words * self.taps
 
     @property
-    def words(self) -> int:
-        """The words of the channels of a pixel."""
-        return self.dots.words(self.channel.extent)
+    def is_filled(self) -> bool:
+        """Whether the words have bytes that are no channels."""
+        return self.words * self.dots.terms > self.channel.extent
 
     def step(self, number: Expr, *tap: Expr) -> Expr:
         """The number of a word of a filter: that of some channels, at a tap."""
@@ -100,7 +102,8 @@ def byte_image(stage: Stage, inlined: Inlined, dots: Dots) -> ByteImage | None:
     if variables(operand.zero) & of_image or variables(weight.zero) & of_filter:
         return None
     grouped = variables(weight.value) & {axis.var for axis in form.batch}
-    return None if grouped else ByteImage(form, operand, weight, dots)
+    words = dots.words(form.channels[0].extent)
+    return None if grouped else ByteImage(form, operand, weight, dots, words)
 
 
 def in_words(image: Source, form: ByteImage) -> Source:
@@ -116,7 +119,7 @@ def in_words(image: Source, form: ByteImage) -> Source:
         return word_of([byte(at, at[dimension] * terms + place) for place in range(terms)])
 
     def byte(at: Sequence[Expr], channel: Expr) -> Expr:
-        if channels % terms:
+        if form.is_filled:
             channel = tirx.min(channel, integer(channels - 1))
         return unsigned(image.value([*at[:dimension], channel, *at[dimension + 1 :]]))
 
@@ -163,7 +166,7 @@ def _channels(form: ByteImage, number: Expr) -> list[Expr]:
 def in_filter(form: ByteImage, channel: Expr, value: Expr) -> Expr:
     """`value`; 0 for a channel that does not exist."""
     channels, zero = form.channel.extent, tirx.IntImm("int32", 0)
-    if channels % form.dots.terms == 0:
+    if not form.is_filled:
         return value
     return tirx.if_then_else(channel < channels, value, zero)
 

@@ -56,7 +56,7 @@ class ByteImageKernel(SlidingKernel):
         return self.bytes.words, self.bytes.steps + 1
 
     def _place(self, tile: Packed, where: dict[tirx.Var, Expr], corner: Sequence[Expr]) -> Place:
-        totals = scratch(tile.vectors * tile.lanes, "int32", "totals")
+        totals = scratch(self._room(1) * tile.vectors * tile.lanes, "int32", "totals")
         is_needed = constant(self.bytes.weight.signed_zero) != 0
         y, x = corner
         return BytePlace(where, integer(0), y, x, totals if is_needed else None, tile.pitch)
@@ -67,8 +67,11 @@ class ByteImageKernel(SlidingKernel):
         if at.totals is None:
             return []
         sums = Sums(at.totals, integer(0), resumed=False)
-        size = RegisterTile(1, min(8, tile.vectors))
-        return [self._columns(tile, packed, sums, at, integer(self.rows), size)]
+        return [self._columns(tile, packed, sums, at, *self._ones(tile))]
+
+    def _ones(self, tile: Packed) -> tuple[Expr, RegisterTile]:
+        """The number of the filter of ones, and how it is multiplied."""
+        return integer(self.rows), RegisterTile(1, min(8, tile.vectors))
 
     def _channel(self, number: Expr) -> dict[tirx.Var, Expr]:
         return {self.bytes.channel.var: number}
@@ -102,12 +105,16 @@ class ByteImageKernel(SlidingKernel):
             place = place * axis.extent + at[axis.var]
         return row * (self.bytes.steps + 1) + place
 
+    def _filter_total(self, row: Expr) -> Expr:
+        """Where the sum of the bytes of a filter is."""
+        return row * (self.bytes.steps + 1) + self.bytes.steps
+
     def _result(self, place: Place, row: Expr, at: tuple[Expr, Expr], held: Expr) -> Stmt:
         assert isinstance(place, BytePlace)
         form = self.bytes
         parts = split_index(row, extents(self.form.rows))
         where = {axis.var: part for axis, part in zip(self.form.rows, parts, strict=True)}
-        weight = load(self.filters, row * (form.steps + 1) + form.steps)
+        weight = load(self.filters, self._filter_total(row))
         total = None if place.totals is None else load(place.totals, at[0] * place.pitch + at[1])
         right = Totals(weight, total, form.terms).corrected(
             held, form.operand.unsigned_zero, substitute(form.weight.signed_zero, where)

@@ -5,19 +5,31 @@ Loops of a product of bytes with packed weights: columns in vectors, a word of a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from tvm import tirx
 
 from collage_dsl.backends.schedule.byte_products.form import ByteProduct
+from collage_dsl.backends.schedule.byte_products.matrices import (
+    FEWEST_ROWS,
+    HEIGHT,
+    ROWS_UNSIGNED,
+    MatrixTile,
+    Place,
+    Steps,
+    allowed,
+    heights_of,
+    steps_of,
+)
 from collage_dsl.backends.schedule.byte_products.panels import as_unsigned
 from collage_dsl.backends.schedule.byte_products.tile import DotTile, row_total, whole
 from collage_dsl.backends.schedule.byte_products.totals import Totals
 from collage_dsl.backends.schedule.context import Context
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, constant, integer, substitute
 from collage_dsl.backends.schedule.few_rows.dots import folded
-from collage_dsl.backends.schedule.gemm.blocks import Blocks, tiles_and_vectors
+from collage_dsl.backends.schedule.gemm.blocks import Blocks, row_tiles, tiles_and_vectors
 from collage_dsl.backends.schedule.gemm.kernel import GemmKernel, Strip, Sums, pitch
-from collage_dsl.backends.schedule.gemm.panels import Panels
+from collage_dsl.backends.schedule.gemm.panels import Panel, Panels
 from collage_dsl.backends.schedule.groups import Group
 from collage_dsl.backends.schedule.loops import (
     Stmt,
@@ -31,13 +43,23 @@ from collage_dsl.backends.schedule.loops import (
     vectorised,
 )
 from collage_dsl.backends.schedule.machine import Machine
+from collage_dsl.backends.schedule.stages import extents
 
 
 def byte_blocks(form: ByteProduct, machine: Machine) -> Blocks:
     """The blocks in which a machine computes a product of bytes."""
     product, depth = form.product, form.dots.words(form.product.inner.extent)
+    if by_matrices(form, machine):
+        depth = steps_of(depth).total
+        tiles = row_tiles(product, machine, depth, 2 * HEIGHT)
+        return Blocks(tiles, Panels(product.column.extent, depth + 1, machine.lanes, 2), depth)
     tiles, vectors = tiles_and_vectors(product, machine, depth)
     return Blocks(tiles, Panels(product.column.extent, depth + 1, machine.lanes, vectors), depth)
+
+
+def by_matrices(form: ByteProduct, machine: Machine) -> bool:
+    """Whether registers that hold matrices have the sums."""
+    return machine.matrices and prod(extents(form.product.rows)) >= FEWEST_ROWS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,3 +169,40 @@ class ByteKernel(GemmKernel):
         return super()._done(
             strip, row, sums, column, totals.corrected(value, row_zero, column_zero)
         )
+
+
+class MatrixKernel(ByteKernel):
+    """The same, with the sums in registers that hold matrices."""
+
+    def statement(self, *, few: bool = False) -> Stmt:
+        return allowed(super().statement(few=few))
+
+    def _panel(self, strip: Strip, panel: Panel) -> Stmt:
+        return self._tile(panel).configured(super()._panel(strip, panel))
+
+    def _tile(self, panel: Panel) -> MatrixTile:
+        heights = heights_of(self.tiles.height)
+        return MatrixTile(heights, panel.width // self.lanes, self._steps.words, ROWS_UNSIGNED)
+
+    @property
+    def _steps(self) -> Steps:
+        return steps_of(self.blocks.depth)
+
+    def _registers(self, strip: Strip, sums: Sums, tile: Expr, *, resumed: bool = False) -> Stmt:
+        panel, steps, matrices = sums.panel, self._steps, self._tile(sums.panel)
+        first, height = tile * self.tiles.height, matrices.heights[0]
+
+        def row(i: int, at: list[Expr]) -> Place:
+            return strip.rows, strip.element(first + i * height, at[0] * steps.words), self.pitch
+
+        def column(j: int, at: list[Expr]) -> Place:
+            place = self.panels.place(panel, at[0] * steps.words, integer(j * self.lanes))
+            return self.packed, place, panel.width
+
+        def out(i: int, j: int) -> Place:
+            return sums.buffer, sums.start + (i * height * panel.width + j * self.lanes), panel.width
+
+        def ahead(at: list[Expr]) -> list[Stmt]:
+            return self._fetched(strip, panel, tile, at[0] * steps.words, steps.words)
+
+        return matrices.multiplied([steps.count], row, column, out, ahead)

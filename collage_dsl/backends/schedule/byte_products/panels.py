@@ -42,8 +42,7 @@ def word_of(numbers: Sequence[Expr]) -> Expr:
 def byte_packing(form: ByteProduct, panels: Panels, packed: Buffer) -> Any:
     """The PrimFunc that packs weights: it takes them and writes `packed`."""
     product, terms = form.product, form.dots.terms
-    inner = product.inner.extent
-    count = form.dots.words(inner)
+    inner, count = product.inner.extent, panels.inner - 1
     last = integer(count)
 
     def byte(panel: Panel, at: Expr, column: Expr) -> Expr:
@@ -51,7 +50,7 @@ def byte_packing(form: ByteProduct, panels: Panels, packed: Buffer) -> Any:
         where = {product.column.var: panel.column + column, product.inner.var: at}
         value = signed(substitute(product.weight, product.fixed | where))
         exists = column < panel.used if panel.used < panel.width else None
-        if inner % terms:
+        if count * terms > inner:
             inside = at < inner
             exists = inside if exists is None else tirx.And(exists, inside)
         zero = tirx.IntImm("int32", 0)

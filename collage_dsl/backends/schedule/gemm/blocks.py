@@ -106,8 +106,14 @@ def tiles_and_vectors(form: Product, machine: Machine, depth: int) -> tuple[Tile
     rows = prod(extents(form.rows))
     vectors = 2 if rows > FEW_ROWS else 4
     most = max(1, (machine.registers - OTHERS) // vectors)
+    return row_tiles(form, machine, depth, most), vectors
+
+
+def row_tiles(form: Product, machine: Machine, depth: int, most: int) -> Tiles:
+    """The tiles of at most `most` rows, each of `depth` steps of 4 bytes."""
+    rows = prod(extents(form.rows))
     least = machine.cores // gcd(prod(map(typical, extents(form.batch))), machine.cores)
-    return tiles_of(rows, most, depth, form.by_columns, least), vectors
+    return tiles_of(rows, most, depth, form.by_columns, least)
 
 
 def even_part(number: int, most: int) -> int:

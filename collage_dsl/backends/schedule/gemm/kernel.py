@@ -245,9 +245,11 @@ class GemmKernel:
         registers = SumTile(self.tiles.height, panel.width, self.lanes)
         return registers.multiplied(self.blocks.depth, row, weight, begin, out, ahead)
 
-    def _fetched(self, strip: Strip, panel: Panel, tile: Expr, inner: Expr) -> list[Stmt]:
+    def _fetched(
+        self, strip: Strip, panel: Panel, tile: Expr, inner: Expr, count: int = 1
+    ) -> list[Stmt]:
         """
-        Fetch weights into the cache, a few in each step of a tile.
+        Fetch weights into the cache, a few in each step of a tile, for `count` steps at once.
 
         The tiles of a panel read the same weights, so without this only the first one waits for
         memory. All of them fetch those of the next panel, and memory is never idle. A single tile
@@ -258,9 +260,9 @@ class GemmKernel:
             if self.tiles.height < FETCHING_ROWS:
                 return []
             soon = self.panels.place(panel, strip.inner + inner, integer(FETCHED_AHEAD))
-            return prefetched_share(self.packed, soon, width, integer(0), 1, self.lanes)
+            return prefetched_share(self.packed, soon, count * width, integer(0), 1, self.lanes)
         after = self.panels.place(panel, strip.inner + self.panels.inner, integer(0))
-        step, steps = tile * depth + inner, tiles * depth
+        step, steps = (tile * depth + inner) // count, tiles * depth // count
         return prefetched_share(self.packed, after, depth * width, step, steps, self.lanes)
 
     def _rows_done(self, strip: Strip, sums: Sums, first: Expr) -> Stmt:

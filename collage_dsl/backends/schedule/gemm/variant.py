@@ -22,7 +22,17 @@ from collage_dsl.backends.schedule.byte_products.image import (
     filter_size,
 )
 from collage_dsl.backends.schedule.byte_products.image_kernel import ByteImageKernel
-from collage_dsl.backends.schedule.byte_products.kernel import ByteKernel, byte_blocks
+from collage_dsl.backends.schedule.byte_products.kernel import (
+    ByteKernel,
+    MatrixKernel,
+    by_matrices,
+    byte_blocks,
+)
+from collage_dsl.backends.schedule.byte_products.matrix_image import (
+    MatrixFilters,
+    MatrixImageKernel,
+    image_of_matrices,
+)
 from collage_dsl.backends.schedule.byte_products.panels import byte_packing
 from collage_dsl.backends.schedule.context import Context
 from collage_dsl.backends.schedule.expressions import Buffer, integer
@@ -124,13 +134,17 @@ def _of_bytes(form: ByteProduct, machine: Machine) -> Method:
     blocks = byte_blocks(form, machine)
     packed = _packed(form.weights, blocks.panels.size, "int32")
 
+    kernel = MatrixKernel if by_matrices(form, machine) else ByteKernel
+
     def loops(group: Group, context: Context) -> Stmt:
-        return ByteKernel(form, blocks, packed, group, context).statement()
+        return kernel(form, blocks, packed, group, context).statement()
 
     return Method(packed, byte_packing(form, blocks.panels, packed), loops)
 
 
 def _of_byte_image(form: ByteImage, machine: Machine) -> Method:
+    if (of_matrices := image_of_matrices(form, machine)) is not None:
+        return _of_matrices(of_matrices)
     blocks = channel_blocks(form, machine)
     if blocks is not None:
         return _of_byte_channels(form, blocks)
@@ -140,6 +154,16 @@ def _of_byte_image(form: ByteImage, machine: Machine) -> Method:
         return ByteImageKernel(form, packed, group, context).statement()
 
     return Method(packed, byte_filters(form, packed), loops)
+
+
+def _of_matrices(form: ByteImage) -> Method:
+    filters = MatrixFilters(form)
+    packed = _packed(form.weights, filters.size, "int32")
+
+    def loops(group: Group, context: Context) -> Stmt:
+        return MatrixImageKernel(form, packed, group, context).statement()
+
+    return Method(packed, filters.packing(packed), loops)
 
 
 def _of_byte_channels(form: ByteImage, blocks: ImageBlocks) -> Method:
