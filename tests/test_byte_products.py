@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import tvm
 from numpy.lib.stride_tricks import sliding_window_view
 from onnxruntime.quantization import QuantFormat, QuantType
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 from tvm.target.codegen import llvm_cpu_has_features
 
@@ -57,10 +58,14 @@ RUNNING = [None, *(each for each in NEEDED if llvm_cpu_has_features(NEEDED[each]
 
 def function(arrays: Sequence[Array], build: Build) -> Any:
     """The one function that TVM fuses what `build` emits into."""
+    types = [relax.TensorType(array.shape, str(array.dtype)) for array in arrays]
+    return of_types(types, build)
+
+
+def of_types(types: Sequence[Any], build: Build) -> Any:
     builder = relax.BlockBuilder()
 
     def parameters() -> list[Any]:
-        types = [relax.TensorType(array.shape, str(array.dtype)) for array in arrays]
         return [relax.Var(f"p{i}", kind) for i, kind in enumerate(types)]
 
     inner, outer = parameters(), parameters()
@@ -333,6 +338,7 @@ def test_only_gemm_packs_bytes() -> None:
 
 
 INSTRUCTIONS = {
+    "sapphirerapids": ("tdpbusd", "%tmm"),
     "znver4": ("vpdpbusd", "%zmm"),
     "alderlake": ("vpdpbusd", "%ymm"),
     "skylake-avx512": ("vpmaddwd", "%zmm"),
@@ -354,6 +360,84 @@ def test_code_has_the_instruction_of_the_processor() -> None:
         library = tvm.compile(tvm.IRModule({"kernel": scheduled.function}), target=target)
         lines = library.mod.inspect_source("asm").splitlines()
         assert [line for line in lines if instruction in line and register in line]
+
+
+def test_filters_are_rows_of_matrices() -> None:
+    """Those of few channels are not: most of a row would be empty."""
+    target = native(processor="sapphirerapids")
+    for channels, instruction in ((32, "tdpbsud"), (3, "vpdpbusd")):
+        x, w = drawn((1, channels, 8, 8), "uint8", 0), drawn((24, channels, 3, 3), "int8", 1)
+        s, z = np.array(0.5, "float32"), np.array(0, "int8")
+
+        def build(emit: Any, x: Any, w: Any, s: Any, z: Any) -> Any:
+            return R.nn.conv2d(quantized(emit, x, s, z, 1), quantized(emit, w, s, z, 0))
+
+        scheduled = schedule_variant(function([x, w, s, z], build), "gemm", target=target)
+        library = tvm.compile(tvm.IRModule({"kernel": scheduled.function}), target=target)
+        assert instruction in library.mod.inspect_source("asm")
+
+
+REFUSED = """
+import ctypes
+class Stack(ctypes.Structure):
+    _fields_ = [("pointer", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+memory = ctypes.create_string_buffer(4096)
+stack = Stack(ctypes.addressof(memory), 0, 4096)
+assert ctypes.CDLL(None).sigaltstack(ctypes.byref(stack), None) == 0
+
+from collage_dsl.backends.instructions import hidden, host_cpu
+assert "-amx-int8" in hidden(host_cpu()), hidden(host_cpu())
+
+import numpy, tvm
+from collage_dsl.backends.schedule.byte_products.matrices import allowed
+from tvm import tirx
+made = tirx.decl_buffer((1,), "int32")
+body = allowed(tirx.BufferStore(made, tirx.IntImm("int32", 1), [tirx.IntImm("int64", 0)]))
+tensor = tvm.runtime.tensor(numpy.zeros(1, "int32"))
+function = tirx.PrimFunc([made], body).with_attr("global_symbol", "kernel")
+kernel = tvm.compile(tvm.IRModule({"kernel": function}), target="llvm")
+try:
+    kernel["kernel"](tensor)
+except RuntimeError as error:
+    assert "does not let the process use AMX" in str(error)
+    assert tensor.numpy()[0] == 0
+    print("refused")
+"""
+
+
+@pytest.mark.skipif("sapphirerapids" not in RUNNING, reason="this processor has no AMX")
+def test_code_with_matrices_says_that_the_system_refuses_them() -> None:
+    """Linux refuses them to a process whose stack for signals is too small for their state."""
+    command = [sys.executable, "-c", REFUSED]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "refused\n"
+
+
+ROWS = [1, 4, 7, 16, 33, 100]
+
+
+@pytest.mark.parametrize("processor", RUNNING)
+@pytest.mark.parametrize("inner", [64, 70])
+def test_a_product_of_any_number_of_rows_is_exact(inner: int, processor: str | None) -> None:
+    w, target = drawn((inner, 40), "int8", 1), native(1, processor)
+    a, n = drawn((), "uint8", 2), tirx.Var("n", "int64")
+    shapes = [((1, n, inner), "uint8"), (w.shape, "int8"), ((), "uint8")]
+    types = [relax.TensorType(*each) for each in shapes]
+
+    def build(emit: Any, x: Any, w: Any, a: Any) -> Any:
+        return R.matmul(wide(emit, x, a), emit(R.astype(w, "int32")))
+
+    scheduled = schedule_variant(of_types(types, build), "gemm", target=target)
+    ((position, prepare),) = scheduled.prepared.items()
+    assert position == 1
+    packed = tvm.runtime.empty([int(e) for e in prepare.params[1].shape], "int32")
+    built(prepare.with_attr("global_symbol", "kernel"), target)(tvm.runtime.tensor(w), packed)
+    kernel = built(scheduled.function, target)
+    for rows in ROWS:
+        x = drawn((1, rows, inner), "uint8", rows)
+        result = tvm.runtime.tensor(np.full((1, rows, 40), 7, "int32"))
+        kernel(tvm.runtime.tensor(x), packed, tvm.runtime.tensor(a), result)
+        right = (x.astype("int32") - a.astype("int32")) @ w.astype("int32")
+        np.testing.assert_array_equal(result.numpy(), right)
 
 
 PRODUCT = {"matmul", "nn.conv2d"}

@@ -84,11 +84,15 @@ def of_one_image(graph: Graph) -> Graph:
     """
     types = [type_ for node in graph.nodes for type_ in tensors(node.type)]
     shapes = [type_.shape or () for type_ in types if not type_.is_static]
-    leading = {tuple(takewhile(_is_name, shape)) for shape in shapes}
+    leading = {tuple(filter(_is_name, takewhile(_leads, shape))) for shape in shapes}
     if len(leading) != 1:
         return graph
     (names,) = leading
     return with_sizes(graph, {str(name): 1 for name in names})
+
+
+def _leads(size: object) -> bool:
+    return size == 1 or _is_name(size)
 
 
 def _is_name(size: object) -> bool:

@@ -33,8 +33,9 @@ class Input:
         self.value = value
         self.dtype = np.dtype(object if value.is_object else value.dtype)
         self.shape = value.static_shape
+        self.borrows = borrows and is_exchanged(self.dtype)
         # TVM and numpy disagree about the strides of an array without elements.
-        self.borrows = borrows and is_exchanged(self.dtype) and 0 not in (self.shape or (0,))
+        self.is_used_as_it_is = self.borrows and self.shape is not None and 0 not in self.shape
         self.buffers: list[tuple[Any, Array]] = []
 
     def fits(self, given: Any) -> bool:
@@ -51,7 +52,7 @@ class Input:
 
             return held(self.value, given)
         array = array_of(self.value, given)
-        if self.borrows and array.flags.c_contiguous and array.flags.aligned:
+        if self.borrows and array.size and array.flags.c_contiguous and array.flags.aligned:
             return from_dlpack(array.__dlpack__(max_version=_DLPACK))
         return self.copy(array, lent)
 

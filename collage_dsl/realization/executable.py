@@ -80,7 +80,7 @@ class ModelExecutable:
         self._outputs = {each.name: (each, _dtype(each)) for each in signature.outputs}
         # Kept for `run`: after a model has emptied the caches, each look-up takes a microsecond.
         self._takes = [
-            (each.value.name, each.shape, each.dtype if each.borrows else None, each)
+            (each.value.name, each.shape, each.dtype if each.is_used_as_it_is else None, each)
             for each in self._inputs
         ]
         # An output that is named twice is given once.

@@ -87,6 +87,7 @@ def machine_of(target: tvm.target.Target) -> Machine:
 _ONE_MULTIPLIER = frozenset({"icelake-client", "rocketlake", "tigerlake", "znver4"})
 """Processors that multiply one vector of 512 bits in a cycle. They read two scalars in a cycle."""
 
+
 def _has_matrices(target: tvm.target.Target, dots: Dots | None) -> bool:
     """Whether code may use AMX, which a program has to ask Linux for."""
     triple = str(target.attrs.get("mtriple") or "linux")

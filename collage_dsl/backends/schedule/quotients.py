@@ -22,11 +22,11 @@ from collage_dsl.backends.schedule.ieee import named
 
 SMALL = 2.0**-64  # a scale below is made larger by LARGER, so that its reciprocal is finite
 LARGER = 2.0**64
-FINITE = 2.0**100  # quotients beyond are not corrected: for infinite ones that would give NaN
+FINITE = 2.0**127  # quotients beyond are not corrected: for infinite ones that would give NaN
 
 
 def with_products(value: Expr) -> Expr:
-    """`value` with `round(x * r)`, corrected, for each `round(x / s)` whose s is the same for all x."""
+    """`value` with products for the quotient in each `round(x / s)` whose `s` no loop changes."""
     return tvm_ffi.structural_map(value, (Call, _of_product))
 
 

@@ -43,6 +43,7 @@ from collage_dsl.backends.schedule.loops import (
     vectorised,
 )
 from collage_dsl.backends.schedule.machine import Machine
+from collage_dsl.backends.schedule.sizes import typical
 from collage_dsl.backends.schedule.stages import extents
 
 
@@ -59,7 +60,7 @@ def byte_blocks(form: ByteProduct, machine: Machine) -> Blocks:
 
 def by_matrices(form: ByteProduct, machine: Machine) -> bool:
     """Whether registers that hold matrices have the sums."""
-    return machine.matrices and prod(extents(form.product.rows)) >= FEWEST_ROWS
+    return machine.matrices and typical(prod(extents(form.product.rows))) >= FEWEST_ROWS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,7 +201,11 @@ class MatrixKernel(ByteKernel):
             return self.packed, place, panel.width
 
         def out(i: int, j: int) -> Place:
-            return sums.buffer, sums.start + (i * height * panel.width + j * self.lanes), panel.width
+            return (
+                sums.buffer,
+                sums.start + (i * height * panel.width + j * self.lanes),
+                panel.width,
+            )
 
         def ahead(at: list[Expr]) -> list[Stmt]:
             return self._fetched(strip, panel, tile, at[0] * steps.words, steps.words)

@@ -45,7 +45,7 @@ Factor = Callable[[int, list[Expr]], Place]
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The words of a sum: `count` steps of `words` words. Some words of the last may be too many."""
+    """`count` steps of `words` words each. Some words of the last one may be too many."""
 
     count: int
     words: int

@@ -55,10 +55,9 @@ def packable(func: Any, machine: Machine) -> tuple[Program, dict[Buffer, Packabl
     integers for those of dequantized bytes. Of a program with unknown sizes, only products of which
     the number of rows is unknown.
     """
-    program = _program_of_any_size(func)
+    program = with_integer_sums(_program_of_any_size(func))
     if not program.is_known:
-        return program, _some(_products_of_rows(program))
-    program = with_integer_sums(program)
+        return program, _some(_products_of_rows(program, machine.dots))
     for stage in program.stages:
         transposed = transposed_of(stage, program) if stage.reduced else None
         program = transposed.from_weight(program) if transposed else program
@@ -73,19 +72,20 @@ def _packable(dots: Dots | None, stage: Stage, inlined: Inlined) -> Packable | N
     return byte_product(stage, inlined, dots) or byte_image(stage, inlined, dots)
 
 
-def _products_of_rows(program: Program) -> dict[Buffer, Any]:
+def _products_of_rows(program: Program, dots: Dots | None) -> dict[Buffer, Any]:
     """The products of a program with rows of unknown number, if it has no other sums than these."""
-    forms = _products(program, _of_rows)
+    forms = _products(program, partial(_of_rows, dots))
     _, groups = outlined(program)
     others = [group for group in groups if isinstance(group, Chain) or _has_sums(group)]
     return forms if all(group.stages[0].buffer in forms for group in others) else {}
 
 
-def _of_rows(stage: Stage, inlined: Inlined) -> Product | None:
-    form = product(stage, inlined)
+def _of_rows(dots: Dots | None, stage: Stage, inlined: Inlined) -> Product | ByteProduct | None:
+    found = product(stage, inlined) or (byte_product(stage, inlined, dots) if dots else None)
+    form = found.product if isinstance(found, ByteProduct) else found
     if form is None or form.by_columns or form.batch:
         return None
-    return form if is_known(form.column.extent) and is_known(form.inner.extent) else None
+    return found if is_known(form.column.extent) and is_known(form.inner.extent) else None
 
 
 def _has_sums(group: Group) -> bool:

@@ -28,6 +28,7 @@ from collage_dsl.backends.schedule.byte_products.kernel import (
     by_matrices,
     byte_blocks,
 )
+from collage_dsl.backends.schedule.byte_products.matrices import HEIGHT
 from collage_dsl.backends.schedule.byte_products.matrix_image import (
     MatrixFilters,
     MatrixImageKernel,
@@ -36,7 +37,7 @@ from collage_dsl.backends.schedule.byte_products.matrix_image import (
 from collage_dsl.backends.schedule.byte_products.panels import byte_packing
 from collage_dsl.backends.schedule.context import Context
 from collage_dsl.backends.schedule.expressions import Buffer, integer
-from collage_dsl.backends.schedule.gemm.blocks import blocks_of
+from collage_dsl.backends.schedule.gemm.blocks import Blocks, blocks_of
 from collage_dsl.backends.schedule.gemm.form import Product
 from collage_dsl.backends.schedule.gemm.image import ImageProduct, filter_packing
 from collage_dsl.backends.schedule.gemm.image_blocks import (
@@ -120,24 +121,32 @@ def _of_rows(form: Product, machine: Machine) -> Method:
     packed = _packed(form.weights, blocks.panels.size)
 
     def loops(group: Group, context: Context) -> Stmt:
-        whole = GemmKernel(form, blocks, packed, group, context).statement()
-        if is_known(blocks.tiles.rows):
-            return whole
-        small = replace(blocks, tiles=replace(blocks.tiles, height=SMALL_TILE, tiles=2))
-        few = GemmKernel(form, small, packed, group, context).statement(few=True)
-        return tirx.IfThenElse(integer(blocks.tiles.rows) <= 2 * SMALL_TILE, few, whole)
+        return _of_any_rows(
+            blocks, lambda each: GemmKernel(form, each, packed, group, context), SMALL_TILE
+        )
 
     return Method(packed, packing(form, blocks.panels, packed), loops)
+
+
+def _of_any_rows(blocks: Blocks, kernel: Callable[[Blocks], GemmKernel], least: int) -> Stmt:
+    """The loops of a product. If the number of rows is unknown, others compute few rows."""
+    whole = kernel(blocks).statement()
+    if is_known(blocks.tiles.rows):
+        return whole
+    small = replace(blocks, tiles=replace(blocks.tiles, height=least, tiles=2))
+    few = kernel(small).statement(few=True)
+    return tirx.IfThenElse(integer(blocks.tiles.rows) <= 2 * least, few, whole)
 
 
 def _of_bytes(form: ByteProduct, machine: Machine) -> Method:
     blocks = byte_blocks(form, machine)
     packed = _packed(form.weights, blocks.panels.size, "int32")
 
-    kernel = MatrixKernel if by_matrices(form, machine) else ByteKernel
+    by = by_matrices(form, machine)
+    kernel, least = (MatrixKernel, HEIGHT) if by else (ByteKernel, SMALL_TILE)
 
     def loops(group: Group, context: Context) -> Stmt:
-        return kernel(form, blocks, packed, group, context).statement()
+        return _of_any_rows(blocks, lambda each: kernel(form, each, packed, group, context), least)
 
     return Method(packed, byte_packing(form, blocks.panels, packed), loops)
 
