@@ -28,9 +28,17 @@ from collage_dsl.backends.schedule.expressions import (
     substitute,
     variables,
 )
-from collage_dsl.backends.schedule.loops import Stmt, load, scoped, scratch, sequence, store
+from collage_dsl.backends.schedule.loops import (
+    Stmt,
+    load,
+    scoped,
+    scratch,
+    sequence,
+    store,
+    used,
+)
 from collage_dsl.backends.schedule.machine import Machine
-from collage_dsl.backends.schedule.masks import masked_load, may_mask, moved_buffers, whole
+from collage_dsl.backends.schedule.masks import masked_load, may_mask, own_buffers, whole
 from collage_dsl.backends.schedule.packing import conjuncts
 
 
@@ -41,12 +49,12 @@ def with_conditional_vectors(body: Stmt, allocated: Sequence[Buffer], machine: M
     """
     if not may_mask(machine):
         return body
-    moved = moved_buffers(body, allocated)
+    own = own_buffers(body, allocated)
 
     def changed(loop: Any) -> Stmt:
         if loop.kind != tirx.ForKind.VECTORIZED or constant(loop.extent) != machine.lanes:
             return loop
-        reads = _Reads(loop.loop_var, machine.lanes, moved, [], [])
+        reads = _Reads(loop.loop_var, machine.lanes, own, [], [])
         conditional = {read for choice in choices(loop.body) for read in loads(choice)}
 
         def strided(access: TensorLoad) -> Expr:
@@ -67,7 +75,7 @@ class _Reads:
 
     lane: tirx.Var
     lanes: int
-    moved: frozenset[Buffer]
+    own: frozenset[Buffer]
     buffers: list[Any]
     filled: list[Stmt]
 
@@ -96,7 +104,7 @@ class _Reads:
     def _step(self, access: TensorLoad) -> int:
         """How far apart in memory are what neighbouring lanes read; 0 for what has no masks."""
         source = access.source
-        if len(access.indices) != 1 or source in self.moved or source.scope() == "local":
+        if len(access.indices) != 1 or source.scope() == "local":
             return 0
         if str(source.dtype) != "float32":
             return 0
@@ -105,6 +113,8 @@ class _Reads:
 
     def _read(self, value: TensorLoad, step: int, lanes: tuple[Expr, Expr], other: Expr) -> Expr:
         """A vector of the elements of some lanes, and `other` in the rest."""
+        if value.source in self.own:
+            self.filled.append(used(value.source))
         first = substitute(value.indices[0], {self.lane: integer(0)})
         start, stop = (step * lane for lane in lanes)
 

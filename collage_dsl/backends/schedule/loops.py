@@ -170,6 +170,23 @@ def prefetched_share(
     return [prefetched(buffer, start + n) for n in range(0, share, lanes)]
 
 
+def address(buffer: Buffer, first: Expr) -> Expr:
+    """
+    A pointer to the element `first`, for an instruction that accesses others from there on too. Of
+    a buffer that is declared inside of a function, TVM has to be told which: see `used`.
+    """
+    return tirx.address_of(load(buffer, first))
+
+
+def used(buffer: Buffer) -> Stmt:
+    """
+    A read of the last element, of which no code is made. TVM makes a buffer shorter where it sees
+    no access, and of what an `address` is for it sees the first element only.
+    """
+    (size,) = buffer.shape
+    return tirx.Evaluate(load(buffer, size - 1))
+
+
 def scoped(buffers: Sequence[Buffer], body: Stmt, name: str = "tile") -> Stmt:
     """`body` with local buffers, separate for each thread that runs it."""
     block = s_tir.SBlock([], [], [], name, body, alloc_buffers=list(buffers))

@@ -8,7 +8,7 @@ runs on all 16.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,11 +32,13 @@ from collage_dsl.backends.schedule.expressions import (
 )
 from collage_dsl.backends.schedule.loops import (
     Stmt,
+    address,
     load,
     scoped,
     scratch,
     sequence,
     store,
+    used,
     vector,
 )
 from collage_dsl.backends.schedule.machine import Machine
@@ -45,30 +47,34 @@ from collage_dsl.backends.schedule.stages import Axis, shape, within
 
 FIRST_LLVM = 22  # the signatures of the masked intrinsics are those of this version
 
+MASKED = frozenset(("float32", "int32", "int8", "uint8"))
+"""The dtypes of tensors that are accessed with masks."""
+
 
 def with_masks(body: Stmt, allocated: Sequence[Buffer], machine: Machine) -> Stmt:
     """
     The body, whose accesses have one index each, with masks in loops of partial vectors.
     `allocated` are the buffers that it takes from memory, besides those that it declares.
-
-    TVM may put a buffer where one of another dtype was, and then refuses pointers to it. So if the
-    dtypes differ, only parameters are accessed with masks.
     """
     if not may_mask(machine):
         return tvm_ffi.structural_map(body, (tirx.For, _in_turn))
-    moved = moved_buffers(body, allocated)
-    return tvm_ffi.structural_map(body, (tirx.For, partial(_masked, moved, machine.lanes)))
+    own = own_buffers(body, allocated)
+    return tvm_ffi.structural_map(body, (tirx.For, partial(_masked, own, machine.lanes)))
 
 
 def may_mask(machine: Machine) -> bool:
     return machine.lanes == 16 and tvm.get_global_func("target.llvm_version_major")() >= FIRST_LLVM
 
 
-def moved_buffers(body: Stmt, allocated: Sequence[Buffer]) -> frozenset[Buffer]:
-    """Those that are not accessed with masks, of buffers that a body declares or is given."""
-    buffers = _declared(body) | frozenset(allocated)
-    is_mixed = len({str(buffer.dtype) for buffer in buffers}) > 1
-    return buffers if is_mixed else frozenset()
+def own_buffers(body: Stmt, allocated: Sequence[Buffer]) -> frozenset[Buffer]:
+    """
+    The buffers in memory that are no parameters of a function: those that its body declares, and
+    the `allocated` ones.
+    """
+    blocks: list[Any] = []
+    tvm_ffi.structural_walk(body, (s_tir.SBlock, blocks.append))
+    declared = (buffer for block in blocks for buffer in block.alloc_buffers)
+    return frozenset(each for each in (*declared, *allocated) if each.scope() != "local")
 
 
 def _in_turn(loop: Any) -> Stmt:
@@ -78,16 +84,10 @@ def _in_turn(loop: Any) -> Stmt:
     return tirx.For(loop.loop_var, loop.min, loop.extent, tirx.ForKind.SERIAL, loop.body)
 
 
-def _declared(body: Stmt) -> frozenset[Buffer]:
-    blocks: list[Any] = []
-    tvm_ffi.structural_walk(body, (s_tir.SBlock, blocks.append))
-    return frozenset(buffer for block in blocks for buffer in block.alloc_buffers)
-
-
-def _masked(moved: frozenset[Buffer], most: int, loop: Any) -> Stmt:
+def _masked(own: frozenset[Buffer], most: int, loop: Any) -> Stmt:
     """
-    A loop with masks, unless it accesses memory of `moved` buffers. If its extent is not known,
-    which is less than `most`, it is no vector without masks.
+    A loop with masks. If its extent is not known, which is less than `most`, it is no vector
+    without masks.
     """
     if loop.kind != tirx.ForKind.VECTORIZED:
         return loop
@@ -102,12 +102,12 @@ def _masked(moved: frozenset[Buffer], most: int, loop: Any) -> Stmt:
     choice = _choice(body, loop.loop_var)
     if choice is not None:
         chosen, *ways = choice
-        return tirx.IfThenElse(chosen, *(_masked(moved, most, _around(loop, way)) for way in ways))
+        return tirx.IfThenElse(chosen, *(_masked(own, most, _around(loop, way)) for way in ways))
     stores = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
-    if any(_accesses(each, moved) for each in stores):
-        return _in_turn(loop)
     parts = [_store(each, loop.loop_var, integer(extent), lanes) for each in stores]
-    return _in_turn(loop) if any(part is None for part in parts) else sequence(parts)
+    if any(part is None for part in parts):
+        return _in_turn(loop)
+    return sequence([*(used(each) for each in _accessed(stores) if each in own), *parts])
 
 
 def _around(loop: Any, body: Stmt) -> Stmt:
@@ -138,12 +138,11 @@ def _with_simple_indices(body: Stmt, lane: tirx.Var, lanes: int) -> Stmt:
     return tvm_ffi.structural_map(body, ((TensorLoad, read), (tirx.BufferStore, write)))
 
 
-def _accesses(write: Any, moved: frozenset[Buffer]) -> bool:
-    """Whether a store accesses `moved` buffers other than registers."""
-    if not isinstance(write, tirx.BufferStore):
-        return False
-    accessed = {write.buffer, *(read.source for read in loads(write.value))}
-    return any(buffer.scope() != "local" for buffer in accessed & moved)
+def _accessed(stores: Sequence[Any]) -> Iterable[Buffer]:
+    """The buffers that are written or read, each once."""
+    written = [write.buffer for write in stores]
+    read = [access.source for write in stores for access in loads(write.value)]
+    return dict.fromkeys([*written, *read])
 
 
 def _store(write: Any, lane: tirx.Var, count: Expr, lanes: int) -> Stmt | None:
@@ -153,21 +152,22 @@ def _store(write: Any, lane: tirx.Var, count: Expr, lanes: int) -> Stmt | None:
     reads = [read for read in loads(write.value) if lane in variables(read)]
     if not _follows(write.indices[0], lane) or write.buffer.scope() == "local":
         return None
-    if choices(write.value):
+    if choices(write.value) or _may_trap(write.value):
         return None
-    if str(write.buffer.dtype) != "float32" or not all(_maskable(r, lane, lanes) for r in reads):
+    dtype = str(write.buffer.dtype)
+    if dtype not in MASKED or not all(_maskable(read, lane, lanes) for read in reads):
         return None
     mask = tirx.Ramp(tirx.IntImm("int32", 0), tirx.IntImm("int32", 1), lanes) < tirx.Broadcast(
         count.astype("int32"), lanes
     )
-    result = scratch(lanes, "float32", "result", "local")
+    result = scratch(lanes, dtype, "result", "local")
     held, value, filled = _held(write.value, lane, lanes, mask)
     compute = vector(lanes, lambda v: store(result, substitute(value, {lane: v}), v))
     put = _call(
         "void",
         "llvm.masked.store",
         load(result, whole(lanes)),
-        write.buffer.access_ptr("w", offset=substitute(write.indices[0], {lane: integer(0)})),
+        address(write.buffer, substitute(write.indices[0], {lane: integer(0)})),
         mask,
     )
     return scoped([*held, result], sequence([*filled, compute, tirx.Evaluate(put)]), "partial")
@@ -183,9 +183,10 @@ def _held(
     def read(access: TensorLoad) -> Expr:
         if lane not in variables(access) or access.source.scope() == "local":
             return access
-        buffer = scratch(lanes, "float32", "part", "local")
+        dtype = str(access.source.dtype)
+        buffer = scratch(lanes, dtype, "part", "local")
         first = substitute(access.indices[0], {lane: integer(0)})
-        got = masked_load(access.source, first, mask, tirx.FloatImm("float32", 0.0), lanes)
+        got = masked_load(access.source, first, mask, tirx.const(0, dtype), lanes)
         buffers.append(buffer)
         filled.append(store(buffer, got, whole(lanes)))
         return load(buffer, lane)
@@ -195,9 +196,9 @@ def _held(
 
 def masked_load(buffer: Buffer, first: Expr, mask: Expr, other: Expr, lanes: int) -> Expr:
     """The elements from `first` on, as many as there are `lanes`; `other` where `mask` is false."""
-    where = buffer.access_ptr("r", offset=first)
     others = tirx.Broadcast(other, lanes)
-    return _call(f"float32x{lanes}", "llvm.masked.load", where, mask, others)
+    dtype = f"{buffer.dtype}x{lanes}"
+    return _call(dtype, "llvm.masked.load", address(buffer, first), mask, others)
 
 
 def _maskable(read: TensorLoad, lane: tirx.Var, lanes: int) -> bool:
@@ -210,7 +211,16 @@ def _maskable(read: TensorLoad, lane: tirx.Var, lanes: int) -> bool:
         return False
     if source.scope() == "local" and shape(source)[0] % lanes:
         return False
-    return str(source.dtype) == "float32"
+    return str(source.dtype) in MASKED
+
+
+def _may_trap(value: Expr) -> bool:
+    """Whether a value divides integers by what is read, which is 0 in the lanes that are masked."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(
+        value, ((tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod), found.append)
+    )
+    return any("int" in str(each.ty.dtype) and loads(each.b) for each in found)
 
 
 def _follows(index: Expr, lane: tirx.Var) -> bool:

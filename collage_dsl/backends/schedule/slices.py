@@ -14,13 +14,12 @@ from typing import Any
 
 import tvm_ffi
 from tvm import s_tir, tirx
-from tvm.ir import Call, TensorLoad, Var
+from tvm.ir import TensorLoad, Var
 from tvm.tirx import ForKind
 
 from collage_dsl.backends.schedule.expressions import (
     Buffer,
     Expr,
-    called,
     constant,
     equal,
     integer,
@@ -283,23 +282,11 @@ def _moved(body: Stmt, buffers: Mapping[Buffer, Buffer], place: Expr, count: int
         (index,) = access.indices
         return tirx.BufferStore(flat[access.buffer], access.value, [moved(access.buffer, index)])
 
-    def pointed(call: Any) -> Expr:
-        """A pointer to an element, which masked vectors have."""
-        if not called(call, "tirx.tvm_access_ptr"):
-            return call
-        kind, data, first, *more = call.args
-        for buffer, start in starts.items():
-            if equal(data, tirx.buffer.buffer_data(buffer)):
-                data = tirx.buffer.buffer_data(flat[buffer])
-                return Call(call.op, [kind, data, first + start, *more], ret_ty=call.ty)
-        return call
-
     return tvm_ffi.structural_map(
         body,
         (
             (TensorLoad, loaded),
             (tirx.BufferStore, stored),
             (tirx.DeclBuffer, lambda each: own.get(each, each)),
-            (Call, pointed),
         ),
     )

@@ -20,7 +20,16 @@ from tvm.ir import StringImm
 
 from collage_dsl.backends.instructions import USE_MATRICES
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
-from collage_dsl.backends.schedule.loops import Stmt, load, nest, scoped, scratch, sequence, store
+from collage_dsl.backends.schedule.loops import (
+    Stmt,
+    address,
+    nest,
+    scoped,
+    scratch,
+    sequence,
+    store,
+    used,
+)
 
 HEIGHT = 16  # the most rows of a register
 WORDS = 16  # the most words of a row
@@ -85,8 +94,7 @@ class MatrixTile:
         sizes |= {self._column(j): (self.words, WORDS) for j in range(2)}
         config = scratch(8, "int64", "config")
         parts = [store(config, part, integer(n)) for n, part in enumerate(_config(sizes))]
-        address = tirx.address_of(load(config, integer(0)))
-        begin = [*parts, _instruction("ldtilecfg", address)]
+        begin = [*parts, _instruction("ldtilecfg", address(config, integer(0)))]
         return scoped([config], sequence([*begin, body, _instruction("tilerelease")]), "matrices")
 
     def multiplied(
@@ -117,8 +125,8 @@ class MatrixTile:
         begin = [_instruction("tilezero", _number(self._sum(i, j))) for i, j in pairs]
         done = [_moved("tilestored64", self._sum(i, j), out(i, j)) for i, j in pairs]
         start = [integer(0)] * len(steps)
-        used = [_used(place[0]) for place in (row(0, start), column(0, start), out(0, 0))]
-        return sequence([*used, *begin, nest(steps, step, "step"), *done])
+        buffers = (place[0] for place in (row(0, start), column(0, start), out(0, 0)))
+        return sequence([*map(used, buffers), *begin, nest(steps, step, "step"), *done])
 
     def _rows(self) -> Sequence[tuple[int, int]]:
         return tuple(enumerate(self.heights))
@@ -165,20 +173,11 @@ def _read(register: int, place: Place) -> Stmt:
     return _moved("tileloadd64", register, place)
 
 
-def _used(buffer: Buffer) -> Stmt:
-    """
-    A read of the last element, of which no code is made. TVM makes buffers shorter where it sees no
-    access, and of what an instruction reads it sees the first element only.
-    """
-    (size,) = buffer.shape
-    return tirx.Evaluate(load(buffer, size - 1))
-
-
 def _moved(name: str, register: int, place: Place) -> Stmt:
     buffer, first, pitch = place
     size = 1 if str(buffer.dtype) in ("int8", "uint8") else 4
-    address = tirx.address_of(load(buffer, first))
-    return _instruction(name, _number(register), address, tirx.IntImm("int64", pitch * size))
+    where, step = address(buffer, first), tirx.IntImm("int64", pitch * size)
+    return _instruction(name, _number(register), where, step)
 
 
 def _number(register: int) -> Expr:
