@@ -190,7 +190,7 @@ def _steering(kernel: Graph, index: int) -> object:
     users = [kernel.nodes[user] for user in members(kernel.users_of[index])]
     if users and all(user.op in _QUANTIZING for user in users):
         is_zero_point = any(index in user.inputs[2:] for user in users)
-        return _special_zero(value) if is_zero_point else None
+        return special_zero(value) if is_zero_point else None
     return None if _holds_bytes(node) else _elements(node)
 
 
@@ -198,7 +198,7 @@ _QUANTIZING = frozenset({"quantize", "dequantize"})
 """Operators whose code does not depend on the values of scales and weights."""
 
 
-def _special_zero(zero_points: Any) -> int | None:
+def special_zero(zero_points: Any) -> int | None:
     """
     The value of all zero points, if it is 0 or 128. Kernels need no sums of operands if that of
     signed weights is 0, or that of unsigned ones 128.

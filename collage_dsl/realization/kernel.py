@@ -23,6 +23,7 @@ from collage_dsl.graph import (
     fingerprint,
     libraries,
     members,
+    special_zero,
     union_of,
 )
 from collage_dsl.graph.onnx_node import constants_inside
@@ -73,7 +74,8 @@ def bound_constants(candidate: CandidateKernel, backend: Backend) -> OpSet:
     if backend.binds_constants:
         return constants_of(candidate.graph, candidate.sub_graph.inside)
     graph, inside = candidate.graph, candidate.sub_graph.inside
-    return _constants_in(graph, kept_composites(candidate, backend)) | _scalars(graph, inside)
+    found = _constants_in(graph, kept_composites(candidate, backend))
+    return found | _scalars(graph, inside) | _zero_points(graph, inside)
 
 
 _WITH_SCALARS = frozenset(
@@ -98,6 +100,18 @@ def _scalars(graph: Graph, inside: OpSet) -> OpSet:
         if is_scalar and all(_has_number(graph, user, index) for user in users):
             found |= 1 << index
     return found if all(graph.nodes[i].value is not None for i in members(found)) else 0
+
+
+def _zero_points(graph: Graph, inside: OpSet) -> OpSet:
+    """Zero points of operators inside with which these need no sums of operands."""
+    found = 0
+    for index in members(graph.input(inside) & graph.constants):
+        users = [graph.nodes[i] for i in members(graph.users_of[index] & inside)]
+        is_zero = all(user.op == "dequantize" and index == user.inputs[2] for user in users)
+        value = graph.nodes[index].value
+        if is_zero and value is not None and special_zero(value) is not None:
+            found |= 1 << index
+    return found
 
 
 def _has_number(graph: Graph, user: Node, constant: int) -> bool:

@@ -193,6 +193,17 @@ def _keeping_zeros(node: Any, otherwise: Legalizer) -> Legalizer:
     return legalizer
 
 
+def _dequantize(builder: Any, call: Any) -> Any:
+    """With one number for zero points that are all the same, which TVM takes into the code."""
+    data, scale, zero = call.args
+    if isinstance(zero, tvm.ir.GenericConst) and (values := zero.value.numpy()).ndim:
+        first, *_ = values.flat
+        if (values == first).all():
+            number = relax.const(first, str(values.dtype))
+            return usual(builder, tvm.ir.Call(call.op, [data, scale, number], call.attrs))
+    return usual(builder, call)
+
+
 def _is_zero(argument: Any) -> bool:
     """Whether an argument is the constant float zero, as a scalar."""
     if not _is_scalar(argument):
@@ -343,6 +354,7 @@ _OURS: Mapping[str, Legalizer] = {
     "relax.not_equal": _of_truth_values(_compared(topi.not_equal), usual),
     "relax.divide": _keeping_zeros(tirx.Div, CHECKED_OPERATORS["relax.divide"]),
     "relax.ewise_fma": _ewise_fma,
+    "relax.dequantize": _dequantize,
     "relax.image.resize2d": _resize,
     "relax.image.resize3d": _resize,
     "relax.maximum": _of_truth_values(topi.logical_or, usual),
