@@ -29,11 +29,14 @@ from collage_dsl.backends.schedule.scheduled import VariantError
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.backends.variants import unpromising, unsuitable
 from collage_dsl.offline import onnxruntime
+from collage_dsl.realization.kernel import kernel_of
+from collage_dsl.realization.legalize import legalized
 from collage_dsl.realization.variants import pinned
 from collage_dsl.resources import folder
 from tests.cases import covering, slow
 from tests.reference import run_onnx
 from tests.test_schedule import Array, built, native, outputs
+from tests.test_schedule_planes import intrinsics
 
 sys.path.append(str(Path(__file__).parent.parent / "benchmarks"))
 
@@ -377,6 +380,23 @@ def test_filters_are_rows_of_matrices() -> None:
         assert instruction in library.mod.inspect_source("asm")
 
 
+def test_bytes_are_accessed_with_masks_between_buffers_of_floats() -> None:
+    """In one function, whose buffers TVM may put into the same memory."""
+    x = np.random.default_rng(0).integers(0, 255, (1, 32, 14, 14), "uint8")
+    w = np.random.default_rng(1).integers(-128, 127, (16, 32, 3, 3), "int8")
+    scale, zero = np.array(0.5, "float32"), np.array(0, "int8")
+
+    def build(emit: Any, x: Any, w: Any, s: Any, z: Any) -> Any:
+        image, filters = emit(R.dequantize(x, s, z, 1)), emit(R.dequantize(w, s, z, 0))
+        y = emit(R.nn.conv2d(image, filters, padding=1))
+        return R.quantize(y, s, z, axis=1, out_dtype="int8")
+
+    func = function([x, w, scale, zero], build)
+    target = native(processor="skylake-avx512")
+    found = schedule_variant(func, "gemm", target=target).function
+    assert {"llvm.masked.load", "llvm.masked.store"} <= intrinsics(found)
+
+
 REFUSED = """
 import ctypes
 class Stack(ctypes.Structure):
@@ -522,6 +542,26 @@ def test_a_quantized_model_is_compiled_to_products_of_bytes(
     # A float that is rounded to an integer may be rounded to the next one, and change few others.
     assert differences.max() <= 0.02 * np.abs(right).max()
     assert (differences > 1e-5 * np.abs(right).max()).mean() <= 0.02
+
+
+def test_zero_points_that_are_zero_are_no_operands(tmp_path: Path) -> None:
+    source, made = tmp_path / "source.onnx", tmp_path / "made.onnx"
+    onnx.save(image_net(), source)
+    static(source, made)
+    graph = collage.from_onnx(onnx.load(made))
+    kernels = collage.gather({"kind": "llvm"}).candidates(graph)
+    kernel = next(each for each in kernels if {"dequantize", "nn.conv2d"} <= set(ops_of(each)))
+
+    outlined = kernel_of(kernel, Tvm())
+
+    values = [np.asarray(graph.nodes[index].value) for index in outlined.weights]
+    assert values
+    assert not any(value.any() for value in values)
+    bound = outlined.bound([relax.const(value) for value in values])
+    module = legalized(tvm.IRModule({"main": bound.with_attr("global_symbol", "main")}), set())
+    taken = [f.params for _, f in module.functions_items() if isinstance(f, tirx.PrimFunc)]
+    operands = [each for params in taken for each in params]
+    assert not any(len(each.shape) == 1 and "int8" in str(each.dtype) for each in operands)
 
 
 def test_signed_bytes_are_multiplied_with_unsigned_ones_without_zero_points() -> None:

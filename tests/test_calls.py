@@ -178,6 +178,28 @@ def test_a_contiguous_input_is_used_where_it_is(
     assert_right(outputs, inputs)
 
 
+@pytest.mark.parametrize("form", AS_THEY_ARE)
+def test_an_input_of_any_size_is_used_where_it_is(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executable = compiled(model("Add a b y", "y", ("n", 16)), "native").executable
+    calls: list[list[int]] = []
+    call = executable.call
+
+    def watched(tensors: list[Any]) -> list[Any]:
+        calls.append([address(tensor) for tensor in tensors])
+        return call(tensors)
+
+    monkeypatch.setattr(executable, "call", watched)
+    inputs = arrays()
+    given = {name: AS_THEY_ARE[form](array) for name, array in inputs.items()}
+
+    (output,) = executable.run(given).values()
+
+    assert calls == [[memory_of(each) for each in given.values()]]
+    np.testing.assert_array_equal(output, inputs["a"] + inputs["b"])
+
+
 @pytest.mark.parametrize("form", COPIED)
 def test_any_other_input_is_copied_to_the_same_buffers_again(
     executable: ModelExecutable, seen: list[list[int]], form: str

@@ -11,6 +11,8 @@ import tvm
 from tvm import relax
 
 import collage_dsl as collage
+from collage_dsl import parse_graph
+from collage_dsl.backends import variants
 from collage_dsl.backends.tvm import Tvm
 from collage_dsl.cost import CostStore, Infeasible
 from collage_dsl.engine.lock import Lock
@@ -80,6 +82,14 @@ def test_each_variant_is_measured_and_the_cheapest_is_the_price(store: CostStore
         refused = found[name].cost
         assert isinstance(refused, Infeasible)
         assert reason in refused.reason
+
+
+@pytest.mark.parametrize("leading", ["n", "b, s", "1, s", "b, 1"])
+def test_products_of_any_number_of_rows_may_have_packed_weights(leading: str) -> None:
+    graph = parse_graph(f"x: f32[{leading}, 64]; w: f32[64, 32]; y = matmul(x, w); return y;")
+    weights = {graph.index("w")}
+    assert variants.unsuitable("gemm", graph, weights) is None
+    assert "dimensions" in str(variants.unsuitable("gemv", graph, weights))
 
 
 def test_a_kernel_that_no_variant_can_compute_has_no_variants(store: CostStore) -> None:
