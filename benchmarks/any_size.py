@@ -5,20 +5,24 @@ How fast native kernels of any size are.
 
 A model is compiled for native kernels alone, for all sizes of some dimensions, and for each of some
 sizes. These and onnxruntime run in turn at that size, N seconds for each (default 3). The cases are
-`batch` (SqueezeNet for any number of images), `sides` (SqueezeNet for images of any sides) and
-`tokens` (two layers of a transformer, for any number of texts and tokens).
+`batch` (SqueezeNet for any number of images), `sides` (SqueezeNet for images of any sides),
+`tokens` (two layers of a transformer, for any number of texts and tokens) and `bytes` (two products
+of bytes, for one text with any number of tokens).
 """
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import onnx
 import onnxruntime
 import suite
+from layers import Layers
 from onnx import TensorProto, helper, numpy_helper
+from quantized import static
 
 import collage_dsl as collage
 from collage_dsl.engine.compile import Compiled
@@ -94,6 +98,20 @@ def transformer(layers: int = 2) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
+def products_of_bytes() -> onnx.ModelProto:
+    """Two products with a maximum between them, which onnxruntime's tools have quantized."""
+    net = Layers()
+    wide = net.relu(net.linear(net.input(1, 128, WIDTH), WIDTH, WIDER))
+    model = net.model(net.linear(wide, WIDER, WIDTH), [1, 128, WIDTH])
+    with TemporaryDirectory() as folder:
+        source, made = Path(folder, "source.onnx"), Path(folder, "made.onnx")
+        onnx.save(model, source)
+        static(source, made)
+        quantized = onnx.load(made)
+    del quantized.graph.value_info[:]
+    return quantized
+
+
 CASES = {
     "batch": Case(
         lambda: suite.model("squeezenet"),
@@ -110,6 +128,7 @@ CASES = {
         {"x": ("b", "s", WIDTH), "mask": ("b", 1, 1, "s")},
         [{"b": 1, "s": 128}, {"b": 4, "s": 32}, {"b": 1, "s": 7}],
     ),
+    "bytes": Case(products_of_bytes, {"x0": (1, "s", WIDTH)}, [{"s": 128}, {"s": 7}]),
 }
 
 

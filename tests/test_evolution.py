@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from collage_dsl.cost import Cost, Infeasible
@@ -82,6 +82,7 @@ def planted(problem: Problem, seed: int) -> tuple[Interacting, Plan, float]:
 
 @cases(25)
 @given(seed=SEEDS)
+@example(seed=10016)  # Chance alone did not find it.
 def test_the_fastest_of_all_plans_is_found(seed: int) -> None:
     problem = priced(seed, calls=6)
     time, start, least = planted(problem, seed)

@@ -1,7 +1,7 @@
 """Make plans out of plans: cross two, and change one. Each is a legal plan again."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from collage_dsl.cost import Infeasible
 from collage_dsl.graph import CandidateKernel, OpSet, covered, members, union_of
@@ -78,9 +78,18 @@ class Breeding:
         """
         index = generator.choice(self._one(genome, generator).call_indexes)
         others = [each for each in self._covering.get(index, ()) if each not in genome]
-        if not others:
-            return None
-        taken = generator.choice(others)
+        return self._with(genome, generator.choice(others), generator) if others else None
+
+    def around(self, genome: Genome, generator: random.Random) -> Iterator[Genome]:
+        """Each plan that has another candidate in the place of a kernel of this one."""
+        for index in members(union_of(each.calls for each in genome)):
+            for taken in self._covering.get(index, ()):
+                if taken not in genome and (found := self._with(genome, taken, generator)):
+                    yield found
+
+    def _with(
+        self, genome: Genome, taken: CandidateKernel, generator: random.Random
+    ) -> Genome | None:
         nodes = taken.sub_graph.inside
         for _ in range(_WIDER):
             kept, hole = _without(genome, nodes)

@@ -8,6 +8,7 @@ other. So plans that are made from the best known ones are run, and the faster o
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from collage_dsl.cost import Cost, Infeasible
 from collage_dsl.search.breeding import Breeding, Genome
@@ -32,7 +33,7 @@ _TRIES = 64
 """After so many attempts without a new plan, it may come from any plan that can run."""
 
 _LAST = 256
-"""The search for a new plan ends after so many attempts without one."""
+"""After so many attempts without a new plan, each plan around a known one is looked at."""
 
 _FINALISTS = 3
 """How many of the fastest plans may be in the final race."""
@@ -80,9 +81,9 @@ def refine(
     waiting = [each.candidates for each in seeds if each.candidates not in times]
     is_complete = False
     while not is_over():
-        child = waiting.pop(0) if waiting else _child(breeding, times, number)
+        child = waiting.pop(0) if waiting else _child(breeding, times, number, is_over)
         if child is None:
-            is_complete = True
+            is_complete = not is_over()
             break
         best = fittest(times)[0]
         ratio = race(breeding.problem.plan(best), breeding.problem.plan(child))
@@ -109,8 +110,13 @@ def _time(times: Times, genome: Genome) -> float:
     return time
 
 
-def _child(breeding: Breeding, times: Times, number: int) -> Genome | None:
-    """A plan that was not measured, if possible made of the fastest ones; None if none is found."""
+def _child(
+    breeding: Breeding, times: Times, number: int, is_over: Callable[[], bool]
+) -> Genome | None:
+    """
+    A plan that was not measured, if possible made of the fastest ones; None if there is none around
+    a known one, or if the time is over before it is found.
+    """
     generator = random.Random(f"{number} {len(times)}")
     every = fittest(times)
     brood: list[Genome] = []
@@ -125,7 +131,10 @@ def _child(breeding: Breeding, times: Times, number: int) -> Genome | None:
             brood.append(child)
         if len(brood) == wanted:
             break
-    return min(brood, key=breeding.cost, default=None)
+    if brood:
+        return min(brood, key=breeding.cost)
+    around = (child for genome in every for child in breeding.around(genome, generator))
+    return next((c for c in takewhile(lambda _: not is_over(), around) if c not in times), None)
 
 
 def _offspring(
