@@ -102,15 +102,19 @@ class Old(Foreign):
 
 @pytest.fixture
 def seen(executable: ModelExecutable, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    return watched(executable, monkeypatch)
+
+
+def watched(executable: ModelExecutable, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The addresses of the inputs that the virtual machine is given, call by call."""
     calls: list[list[int]] = []
     call = executable.call
 
-    def watched(tensors: list[Any]) -> list[Any]:
+    def noted(tensors: list[Any]) -> list[Any]:
         calls.append([address(tensor) for tensor in tensors])
         return call(tensors)
 
-    monkeypatch.setattr(executable, "call", watched)
+    monkeypatch.setattr(executable, "call", noted)
     return calls
 
 
@@ -183,14 +187,7 @@ def test_an_input_of_any_size_is_used_where_it_is(
     form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executable = compiled(model("Add a b y", "y", ("n", 16)), "native").executable
-    calls: list[list[int]] = []
-    call = executable.call
-
-    def watched(tensors: list[Any]) -> list[Any]:
-        calls.append([address(tensor) for tensor in tensors])
-        return call(tensors)
-
-    monkeypatch.setattr(executable, "call", watched)
+    calls = watched(executable, monkeypatch)
     inputs = arrays()
     given = {name: AS_THEY_ARE[form](array) for name, array in inputs.items()}
 
