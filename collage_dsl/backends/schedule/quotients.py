@@ -22,7 +22,7 @@ from collage_dsl.backends.schedule.ieee import named
 
 SMALL = 2.0**-64  # a scale below is made larger by LARGER, so that its reciprocal is finite
 LARGER = 2.0**64
-FINITE = 2.0**127  # quotients beyond are not corrected: for infinite ones that would give NaN
+FINITE = 2.0**127  # what is left is less, unless a quotient or a scale is infinite, or NaN
 
 
 def with_products(value: Expr) -> Expr:
@@ -36,15 +36,17 @@ def _of_product(call: Any) -> Expr:
     x, scale = call.args[0].a, call.args[0].b
     if str(call.ty.dtype) != "float32" or not _is_one(scale):
         return call
-    factor = tirx.Select(scale < _f(SMALL), _f(LARGER), _f(1.0))
+    factor = tirx.Select(tirx.abs(scale) < _f(SMALL), _f(LARGER), _f(1.0))
     divisor = scale * factor
     reciprocal = _f(1.0) / divisor
 
     def corrected(x: Expr) -> Expr:
         def from_first(first: Expr) -> Expr:
-            rest = _fused(first, _f(0.0) - divisor, x)
-            is_finite = tirx.abs(first) < _f(FINITE)
-            return tirx.Select(is_finite, _fused(rest, reciprocal, first), first)
+            def from_rest(rest: Expr) -> Expr:
+                whole = _fused(rest, reciprocal, first)
+                return tirx.Select(tirx.abs(rest) < _f(FINITE), whole, first)
+
+            return named(_fused(first, _f(0.0) - divisor, x), from_rest)
 
         return named(x * reciprocal, from_first)
 
