@@ -14,7 +14,6 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import onnx
@@ -22,7 +21,7 @@ import onnxruntime
 import suite
 from layers import Layers
 from onnx import TensorProto, helper, numpy_helper
-from quantized import static
+from quantized import quantized
 
 import collage_dsl as collage
 from collage_dsl.engine.compile import Compiled
@@ -102,14 +101,9 @@ def products_of_bytes() -> onnx.ModelProto:
     """Two products with a maximum between them, which onnxruntime's tools have quantized."""
     net = Layers()
     wide = net.relu(net.linear(net.input(1, 128, WIDTH), WIDTH, WIDER))
-    model = net.model(net.linear(wide, WIDER, WIDTH), [1, 128, WIDTH])
-    with TemporaryDirectory() as folder:
-        source, made = Path(folder, "source.onnx"), Path(folder, "made.onnx")
-        onnx.save(model, source)
-        static(source, made)
-        quantized = onnx.load(made)
-    del quantized.graph.value_info[:]
-    return quantized
+    made = quantized(net.model(net.linear(wide, WIDER, WIDTH), [1, 128, WIDTH]))
+    del made.graph.value_info[:]
+    return made
 
 
 CASES = {

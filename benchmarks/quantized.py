@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,17 @@ def static(
 
 def dynamic(source: Path, made: Path) -> None:
     quantize_dynamic(source, made, weight_type=QuantType.QInt8)
+
+
+def quantized(
+    model: onnx.ModelProto, quantize: Callable[[Path, Path], None] = static
+) -> onnx.ModelProto:
+    """What `quantize`, which reads a file and writes another, makes of a model."""
+    with TemporaryDirectory() as folder:
+        source, made = Path(folder, "source.onnx"), Path(folder, "made.onnx")
+        onnx.save(model, source)
+        quantize(source, made)
+        return onnx.load(made)
 
 
 QUANTIZED: Mapping[str, tuple[str, Callable[[Path, Path], None]]] = {

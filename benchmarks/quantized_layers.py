@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import onnx
 from kernels.timing import in_turns
 from layers import Layers, random_inputs
-from quantized import dynamic, static
+from quantized import dynamic, quantized, static
 
 import collage_dsl as collage
 from collage_dsl.backends.instructions import host_cpu
@@ -106,11 +105,7 @@ def main() -> None:
 
 
 def _line(case: Case, seconds: float, store: Path | None) -> str:
-    with TemporaryDirectory() as folder:
-        source, made = Path(folder, "source.onnx"), Path(folder, "made.onnx")
-        onnx.save(case.model(), source)
-        case.quantize(source, made)
-        model = onnx.load(made)
+    model = quantized(case.model(), case.quantize)
     inputs = random_inputs(model)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

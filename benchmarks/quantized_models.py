@@ -13,7 +13,6 @@ without optimisations, in steps of the quantization of the result.
 import argparse
 import logging
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import onnx
@@ -21,7 +20,7 @@ import suite
 from kernels.timing import in_turns
 from layers import random_inputs
 from onnx import version_converter
-from quantized import static
+from quantized import quantized
 
 import collage_dsl as collage
 from collage_dsl.backends.instructions import host_cpu
@@ -70,11 +69,7 @@ def _line(name: str, seconds: float, store: Path | None) -> str:
 def _quantized(model: onnx.ModelProto) -> onnx.ModelProto:
     if model.opset_import[0].version < OPSET:
         model = version_converter.convert_version(model, OPSET)
-    with TemporaryDirectory() as folder:
-        source, made = Path(folder, "source.onnx"), Path(folder, "made.onnx")
-        onnx.save(model, source)
-        static(source, made)
-        return onnx.load(made)
+    return quantized(model)
 
 
 def _session(model: onnx.ModelProto, level: object) -> onnxruntime.InferenceSession:

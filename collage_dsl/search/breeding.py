@@ -72,10 +72,7 @@ class Breeding:
         return change(genome, generator)
 
     def _replaced(self, genome: Genome, generator: random.Random) -> Genome | None:
-        """
-        With another candidate in the place of a kernel, and the cheapest ones around it: as few
-        kernels as possible are replaced.
-        """
+        """With another candidate in the place of a kernel."""
         index = generator.choice(self._one(genome, generator).call_indexes)
         others = [each for each in self._covering.get(index, ()) if each not in genome]
         return self._with(genome, generator.choice(others), generator) if others else None
@@ -90,6 +87,10 @@ class Breeding:
     def _with(
         self, genome: Genome, taken: CandidateKernel, generator: random.Random
     ) -> Genome | None:
+        """
+        With a candidate in the place of what has its nodes, and the cheapest kernels around it: as
+        few as possible are replaced.
+        """
         nodes = taken.sub_graph.inside
         for _ in range(_WIDER):
             kept, hole = _without(genome, nodes)

@@ -76,7 +76,14 @@ def machine_of(target: tvm.target.Target) -> Machine:
         dots = _dots(target, "avx512vnni", 512)
         broadcasts = 2 if str(target.attrs.get("mcpu")) in _ONE_MULTIPLIER else 1
         matrices = _has_matrices(target, dots)
-        return Machine(16, 32, cores, dots, matrices=matrices, broadcasts=broadcasts)
+        return Machine(
+            lanes=16,
+            registers=32,
+            cores=cores,
+            dots=dots,
+            matrices=matrices,
+            broadcasts=broadcasts,
+        )
     if llvm_cpu_has_features("avx2", target):
         return Machine(lanes=8, registers=16, cores=cores, dots=_dots(target, "avxvnni", 256))
     if "aarch64" in str(target.attrs.get("mtriple", "")):

@@ -1,9 +1,9 @@
 """
 Compute quotients of a tensor and one scale by products, as exactly as by divisions.
 
-A division of a vector takes as long as some ten products. With the reciprocal r of the scale s,
-`x r` is off by a few units in the last place. What is left of x, `x - x r s`, is exact if it is
-computed by one fused multiplication and addition, and corrects the quotient (P. Markstein:
+A division of a vector takes longer than all that replaces it here. With the reciprocal r of the
+scale s, `x r` is off by a few units in the last place. What is left of x, `x - x r s`, is exact if
+it is computed by one fused multiplication and addition, and corrects the quotient (P. Markstein:
 *Computation of elementary functions on the IBM RISC System/6000 processor*, IBM Journal of Research
 and Development 34, 1990). So a quotient differs from that by a division only if the true one is
 within some 2^-22 units of the middle between two floats.

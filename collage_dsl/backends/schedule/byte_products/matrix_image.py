@@ -21,14 +21,15 @@ from collage_dsl.backends.schedule.byte_products.matrices import (
     HEIGHT,
     MatrixTile,
     Place,
-    Steps,
     allowed,
     steps_of,
 )
 from collage_dsl.backends.schedule.byte_products.panels import word_of
+from collage_dsl.backends.schedule.context import Context
 from collage_dsl.backends.schedule.contraction import Place as TilePlace
 from collage_dsl.backends.schedule.contraction import Sums
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, constant, integer
+from collage_dsl.backends.schedule.groups import Group
 from collage_dsl.backends.schedule.loops import Stmt, load, loop, nest, sequence, store
 from collage_dsl.backends.schedule.machine import Machine
 from collage_dsl.backends.schedule.packing import Packed
@@ -71,10 +72,8 @@ class MatrixFilters:
 
     def place(self, first: Expr, tap: Sequence[Expr], step: Expr) -> Expr:
         """Where the register is that begins with the filter `first`, the first of its block."""
-        number: Expr = integer(0)
-        for axis, index in zip(self.form.window.taps, tap, strict=True):
-            number = number * axis.extent + index
-        return first * self.pitch + (number * self.steps.count + step) * (HEIGHT * self.steps.words)
+        number = self.form.step(integer(0), *tap) * self.steps.count + step
+        return first * self.pitch + number * (HEIGHT * self.steps.words)
 
     def total(self, filter_: Expr) -> Expr:
         """Where the sum of the bytes of a filter is."""
@@ -116,20 +115,18 @@ class MatrixFilters:
 class MatrixImageKernel(ByteImageKernel):
     """The loops of one group whose anchor is a convolution of bytes, by registers of matrices."""
 
+    def __init__(
+        self, filters: MatrixFilters, packed: Buffer, group: Group, context: Context
+    ) -> None:
+        self.filter_blocks = filters
+        super().__init__(filters.form, packed, group, context)
+
     def statement(self) -> Stmt:
         return allowed(super().statement())
 
-    @property
-    def _packed_filters(self) -> MatrixFilters:
-        return MatrixFilters(self.bytes)
-
-    @property
-    def _register_steps(self) -> Steps:
-        return self._packed_filters.steps
-
     def _tile_and_cycles(self, tile: Packed) -> tuple[RegisterTile, float]:
-        sums = self._packed_filters.blocks * tile.vectors
-        products = sums * self.taps * self._register_steps.count * HEIGHT
+        sums = self.filter_blocks.blocks * tile.vectors
+        products = sums * self.taps * self.filter_blocks.steps.count * HEIGHT
         size = RegisterTile(min(2 * HEIGHT, self.rows), min(2, tile.vectors))
         return size, products + sums * TILE_CYCLES
 
@@ -140,10 +137,10 @@ class MatrixImageKernel(ByteImageKernel):
         return False
 
     def _ones(self, tile: Packed) -> tuple[Expr, RegisterTile]:
-        return integer(self._packed_filters.ones), RegisterTile(1, min(2, tile.vectors))
+        return integer(self.filter_blocks.ones), RegisterTile(1, min(2, tile.vectors))
 
     def _filter_total(self, row: Expr) -> Expr:
-        return self._packed_filters.total(row)
+        return self.filter_blocks.total(row)
 
     def _columns(
         self,
@@ -159,7 +156,7 @@ class MatrixImageKernel(ByteImageKernel):
 
     def _matrices(self, size: RegisterTile) -> MatrixTile:
         heights = (HEIGHT,) * (self._room(size.rows) // HEIGHT)
-        return MatrixTile(heights, size.vectors, self._register_steps.words, COLUMNS_UNSIGNED)
+        return MatrixTile(heights, size.vectors, self.filter_blocks.steps.words, COLUMNS_UNSIGNED)
 
     def _registers(
         self,
@@ -172,7 +169,7 @@ class MatrixImageKernel(ByteImageKernel):
         last: bool,
     ) -> Stmt:
         assert sums is not None
-        (first, start), filters, words = corner, self._packed_filters, self._register_steps.words
+        (first, start), filters, words = corner, self.filter_blocks, self.filter_blocks.steps.words
         lanes, width = tile.lanes, tile.vectors * tile.lanes
 
         def row(i: int, at: list[Expr]) -> Place:
@@ -188,5 +185,5 @@ class MatrixImageKernel(ByteImageKernel):
         def out(i: int, j: int) -> Place:
             return sums.buffer, sums.start + i * HEIGHT * width + (start + j) * lanes, width
 
-        steps = (*extents(self.form.taps), self._register_steps.count)
+        steps = (*extents(self.form.taps), self.filter_blocks.steps.count)
         return self._matrices(size).multiplied(steps, row, column, out)

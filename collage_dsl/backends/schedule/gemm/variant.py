@@ -170,7 +170,7 @@ def _of_matrices(form: ByteImage) -> Method:
     packed = _packed(form.weights, filters.size, "int32")
 
     def loops(group: Group, context: Context) -> Stmt:
-        return MatrixImageKernel(form, packed, group, context).statement()
+        return MatrixImageKernel(filters, packed, group, context).statement()
 
     return Method(packed, filters.packing(packed), loops)
 
