@@ -6,7 +6,8 @@ Time quantized layers in our native kernels and in onnxruntime, in turn, on one 
 Each model is one layer that the tools of onnxruntime quantize: static ones with the quantization of
 their input and of their result, dynamic ones with the search for the range of their input. Ours is
 the plan of native kernels that is the cheapest by measured costs. Times are CPU time, a low
-percentile.
+percentile. On processors for which sums of products saturate in onnxruntime, two more columns have
+its time where it is asked for exact sums, and ours over that.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from quantized import dynamic, quantized, static
 
 import collage_dsl as collage
 from collage_dsl.backends.instructions import host_cpu
+from collage_dsl.exact_products.saturation import saturates
 from collage_dsl.offline import onnxruntime
 
 Quantize = Callable[[Path, Path], None]
@@ -97,8 +99,9 @@ def main() -> None:
     parser.add_argument("--store", type=Path, help="the file with costs of kernels")
     given = parser.parse_args()
     print(f"On {host_cpu()}, one thread.\n")
-    print("| layer | ours | onnxruntime | ours over onnxruntime |")
-    print("|---|---:|---:|---:|")
+    more = "exact onnxruntime | ours over that |" if saturates() else ""
+    print(f"| layer | ours | onnxruntime | ours over onnxruntime | {more}")
+    print(f"|---|---:|---:|---:|{'---:|---:|' if more else ''}")
     for case in cases():
         if given.only in case.name:
             print(_line(case, given.seconds, given.store), flush=True)
@@ -107,13 +110,21 @@ def main() -> None:
 def _line(case: Case, seconds: float, store: Path | None) -> str:
     model = quantized(case.model(), case.quantize)
     inputs = random_inputs(model)
+    compiled = collage.compile(model, ["native"], store=store)
+    calls: list[Callable[[], object]] = [partial(compiled.run, inputs)]
+    for is_exact in (False, True) if saturates() else (False,):
+        calls.append(partial(_session(model, is_exact=is_exact).run, None, inputs))
+    ours, *theirs = in_turns(calls, 1, seconds)
+    shown = (f"{each * 1e6:.0f} us | {ours / each:.2f}" for each in theirs)
+    return f"| {case.name} | {ours * 1e6:.0f} us | {' | '.join(shown)} |"
+
+
+def _session(model: onnx.ModelProto, *, is_exact: bool) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    compiled = collage.compile(model, ["native"], store=store)
-    calls = [lambda: compiled.run(inputs), lambda: session.run(None, inputs)]
-    ours, theirs = in_turns(calls, 1, seconds)
-    return f"| {case.name} | {ours * 1e6:.0f} us | {theirs * 1e6:.0f} us | {ours / theirs:.2f} |"
+    if is_exact:
+        options.add_session_config_entry("session.x64quantprecision", "1")
+    return onnxruntime.InferenceSession(model.SerializeToString(), options)
 
 
 if __name__ == "__main__":

@@ -51,8 +51,8 @@ class Tvm(Backend):
         return unsuitable(variant, graph, weights)
 
     def unpromising(self, variant: str, graph: Graph, toolchain: Toolchain) -> str | None:
-        few_registers = variant == "gemm" and _has_few_registers(toolchain.by())
-        return unpromising(variant, graph, few_registers=few_registers)
+        few_registers, sums_bytes = _facts(toolchain.by())
+        return unpromising(variant, graph, few_registers=few_registers, sums_bytes=sums_bytes)
 
     def schedule_variant(self, function: Any, target: Any, variant: str) -> Any:
         from collage_dsl.backends.schedule import schedule_variant
@@ -61,10 +61,12 @@ class Tvm(Backend):
 
 
 @cache
-def _has_few_registers(toolchain: Toolchain) -> bool:
+def _facts(toolchain: Toolchain) -> tuple[bool, bool]:
+    """Whether the processor has few registers, and whether it multiplies and adds bytes."""
     from collage_dsl.backends.schedule.machine import machine_of
 
-    return machine_of(kernel_target(toolchain)).has_few_registers
+    machine = machine_of(kernel_target(toolchain))
+    return machine.has_few_registers, machine.dots is not None and machine.dots.terms == 4
 
 
 _SORTED = frozenset(("float16", "float32", "float64", "int32", "int64"))

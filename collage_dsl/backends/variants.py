@@ -33,17 +33,23 @@ def unsuitable(variant: str, graph: Graph, weights: Collection[int]) -> str | No
     return reason
 
 
-def unpromising(variant: str, graph: Graph, *, few_registers: bool = False) -> str | None:
+def unpromising(
+    variant: str, graph: Graph, *, few_registers: bool = False, sums_bytes: bool = True
+) -> str | None:
     """
     Why `variant` is not worth measuring for `graph`, which it can compute; None if it is. The
     limits are those of `benchmarks/native_kernels.py`, with a wide margin.
 
     On processors with `few_registers`, `gemm` is faster than `direct` for images of any size, and
-    than `depthwise` for some.
+    than `depthwise` for some. On those that multiply bytes and add the products in one instruction,
+    which is `sums_bytes`, nothing is faster than that for products of bytes.
     """
     graph = of_one_image(graph)
-    if variant == "gemm" and products.has_byte_products(graph):
-        return None
+    if products.has_byte_products(graph):
+        if variant == "gemm":
+            return None
+        if variant in winograd.CHECKS and sums_bytes:
+            return f"{variant} computes with floats, gemm is faster for products of bytes"
     transposed = [node for node in graph.nodes if node.op == TRANSPOSED]
     if transposed:
         return _unpromising_transposed(variant, transposed)
@@ -184,5 +190,5 @@ PREPARING = frozenset({"gemm", "depthwise", *winograd.CHECKS})
 OF_ROWS = frozenset({"gemv", IN_PLACE})
 """The variants that need to know how many rows there are, or where a result lies."""
 
-OF_FLOATS = frozenset({"gemv", "depthwise", *winograd.CHECKS})
+OF_FLOATS = frozenset({"gemv", "depthwise"})
 """The variants that compute no products of bytes."""

@@ -22,7 +22,7 @@ def unsuitable(graph: Graph, variant: str) -> str | None:
     if other is not None:
         return f"{variant} computes no `{other.op}` in the kernel of a convolution"
     image, weight = (graph.nodes[index] for index in convolution.inputs)
-    reason = _operands(convolution, image, weight)
+    reason = _operands(graph, convolution, image, weight)
     if reason is None and convolution.op == TRANSPOSED:
         reason = transposed_refused_by_winograd(known(convolution, weight), WINOGRAD_SIDES[variant])
     elif reason is None:
@@ -34,7 +34,7 @@ def unsuitable(graph: Graph, variant: str) -> str | None:
     return None if reason is None else f"{variant} {reason}"
 
 
-def _operands(convolution: Node, image: Node, weight: Node) -> str | None:
+def _operands(graph: Graph, convolution: Node, image: Node, weight: Node) -> str | None:
     tensors = (convolution.type, image.type, weight.type)
     if any(not isinstance(each, TensorType) or not each.is_static for each in tensors):
         return "needs the shapes of a convolution, here one is not known"
@@ -42,8 +42,30 @@ def _operands(convolution: Node, image: Node, weight: Node) -> str | None:
     wrong = next((each for each in dtypes if each != "float32"), None)
     if wrong is not None:
         return f"computes float32, here is {wrong}"
-    if weight.form not in (Form.INPUT, Form.CONSTANT):
-        return f"needs weights that are known when a model is loaded, `{weight.name}` is computed"
+    if weight.op == "dequantize":
+        return _dequantized(graph, convolution, weight)
+    return _computed(weight)
+
+
+def _computed(weight: Node) -> str | None:
+    if weight.form in (Form.INPUT, Form.CONSTANT):
+        return None
+    return f"needs weights that are known when a model is loaded, `{weight.name}` is computed"
+
+
+def _dequantized(graph: Graph, convolution: Node, weight: Node) -> str | None:
+    """Why filters of bytes are no floats times a scale for each filter, when a model is loaded."""
+    whole, scale, zero = (graph.nodes[index] for index in weight.inputs)
+    if reason := _computed(whole):
+        return reason
+    if not isinstance(whole.type, TensorType) or whole.type.dtype not in ("int8", "uint8"):
+        return f"dequantizes weights of bytes, here are {whole.type}"
+    if zero.form not in (Form.CONSTANT, Form.LITERAL):
+        return f"dequantizes weights whose zero points are all 0, or all 128; see `{zero.name}`"
+    filters = 1 if convolution.op == TRANSPOSED else 0
+    rank, axis = len(weight.tensor.static_shape), int(str(weight.attrs["axis"]))
+    if scale.tensor.size != 1 and axis % rank != filters:
+        return f"dequantizes weights by filters, `{weight.name}` does so along axis {axis}"
     return None
 
 

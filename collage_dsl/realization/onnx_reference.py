@@ -19,6 +19,7 @@ from collage_dsl.realization.objects import run_session
 from collage_dsl.realization.reference_run import run_reference
 from collage_dsl.realization.shaken import (
     SHAKE,
+    SUM_SHAKE,
     decides,
     is_float,
     scaled,
@@ -31,13 +32,6 @@ _FLOATS = (TensorProto.FLOAT, *_SHORT)
 
 _SHAKEN = 2
 """How often they are changed."""
-
-SUM_SHAKE = 2.0**-16
-"""
-What rounding does to the sum of some thousand products, as a change of each. With n of them the
-error grows with the root of n, and with n where all have one sign; a change of all in the same
-direction shows the latter.
-"""
 
 SUMS_SHAKEN = 24
 """

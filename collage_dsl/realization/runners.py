@@ -17,8 +17,8 @@ from collage_dsl.frontend.torch_reference import TorchReference
 from collage_dsl.graph.arrays import Array
 from collage_dsl.offline import onnxruntime
 from collage_dsl.realization.objects import run_session
-from collage_dsl.realization.onnx_reference import SUM_SHAKE, SUMS_SHAKEN, evaluated
-from collage_dsl.realization.shaken import decides, is_float, with_shaken_values
+from collage_dsl.realization.onnx_reference import SUMS_SHAKEN, evaluated
+from collage_dsl.realization.shaken import SUM_SHAKE, decides, is_float, with_shaken_values
 from collage_dsl.realization.verification import ONNXRUNTIME
 
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]

@@ -15,6 +15,13 @@ from collage_dsl.graph.arrays import Array
 SHAKE = 2.0**-21
 """How much numbers are changed to see what rounding does: a few units of the precision."""
 
+SUM_SHAKE = 2.0**-16
+"""
+What rounding does to the sum of some thousand products, as a change of each. With n of them the
+error grows with the root of n, and with n where all have one sign; a change of all in the same
+direction shows the latter.
+"""
+
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 
 _DECIDING = re.compile(
@@ -64,7 +71,10 @@ def with_shaken_values(
     `model` with every weight that is a floating point number changed by `unit` of it, and every
     such value that integers are rounded from, or that is compared, by up to `unit`. Weights alone
     do not show which values are halfway between two integers, where one scale is multiplied by and
-    divided by. What decides sizes stays: by other `scales`, onnxruntime resizes nothing.
+    divided by. Sums of products are also changed by as much of the largest of them, and by more if
+    the model has them once: where products cancel out, or Winograd's algorithm computes them, small
+    sums err as much as large ones. What decides sizes stays: by other `scales`, onnxruntime resizes
+    nothing.
     """
     result = onnx.ModelProto()
     result.CopyFrom(model)
@@ -85,6 +95,8 @@ def _shake_values(model: onnx.ModelProto, generator: np.random.Generator, unit: 
     fixed = _deciding_sizes(model.graph)
     is_new = opset_of(model) >= _NEW
     elements = _element_types(model)
+    sums = [node for node in model.graph.node if node.op_type in _SUMS]
+    of_sums = max(unit, SUM_SHAKE) / unit if len(sums) == 1 else 1.0
     nodes: list[NodeProto] = []
     other_names: dict[str, str] = {}
     for place, node in enumerate(model.graph.node):
@@ -98,6 +110,9 @@ def _shake_values(model: onnx.ModelProto, generator: np.random.Generator, unit: 
             if elements.get(name) in _FLOATS and name not in fixed:
                 other_names[name] = f"{name}.shaken"
                 nodes += _shaking(name, elements[name], is_new, generator, unit)
+                if node.op_type in _SUMS and elements[name] == TensorProto.FLOAT:
+                    nodes += _moving(name, of_sums)
+                    other_names[name] = f"{name}.moved"
     kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del model.graph.node[:]
     model.graph.node.extend(kept)
@@ -114,6 +129,34 @@ def _shaking(
     yield from chosen(name, f"{factors}.f32", change, seed)
     yield helper.make_node("Cast", [f"{factors}.f32"], [factors], to=element)
     yield helper.make_node("Mul", [name, factors], [f"{name}.shaken"])
+
+
+_SUMS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+"""Operators that sum products."""
+
+
+def _moving(name: str, times: float) -> Iterator[NodeProto]:
+    """
+    The nodes that compute `<name>.moved`: `<name>.shaken`, and so many `times` as much more as its
+    factors make of the largest finite number.
+    """
+    numbers = {"one": 1.0, "zero": 0.0, "times": times}
+    for each, number in numbers.items():
+        yield helper.make_node("Constant", [], [f"{name}.{each}"], value_float=number)
+    for operator, operands, result in (
+        ("Sub", ("factors", "one"), "change"),
+        ("Mul", ("change", "times"), "more"),
+        ("IsInf", ("",), "infinite"),
+        ("IsNaN", ("",), "wrong"),
+        ("Or", ("infinite", "wrong"), "other"),
+        ("Abs", ("",), "size"),
+        ("Where", ("other", "zero", "size"), "finite"),
+        ("ReduceMax", ("finite",), "largest"),
+        ("Mul", ("more", "largest"), "moving"),
+        ("Add", ("shaken", "moving"), "moved"),
+    ):
+        inputs = [f"{name}.{each}".rstrip(".") for each in operands]
+        yield helper.make_node(operator, inputs, [f"{name}.{result}"])
 
 
 def _drawn(name: str, factors: str, change: float, seed: int) -> Iterator[NodeProto]:

@@ -27,6 +27,7 @@ from collage_dsl.backends.schedule.loops import (
     vector,
     vectorised,
 )
+from collage_dsl.backends.schedule.machine import Machine
 from collage_dsl.backends.schedule.packing import Packed, Source, source_of
 from collage_dsl.backends.schedule.pointwise import joined
 from collage_dsl.backends.schedule.sliding import Sliding, row_stride, written_at
@@ -90,8 +91,12 @@ class SlidingKernel:
     def _tile_and_cycles(self, tile: Packed) -> tuple[RegisterTile, float]:
         """The register tile with which a packed tile takes the fewest cycles, and these."""
         steps, sliding = tile.channels * self.taps, self.form.y is not None
-        machine = self.context.machine
-        return register_tile(self.rows, tile.vectors, steps, sliding, self.most, machine)
+        return register_tile(self.rows, tile.vectors, steps, sliding, self.most, self._machine)
+
+    @property
+    def _machine(self) -> Machine:
+        """The machine whose registers hold the sums."""
+        return self.context.machine
 
     def _room(self, rows: int) -> int:
         """The rows of sums that are written where `rows` are asked for."""
@@ -239,8 +244,12 @@ class SlidingKernel:
         Whether the vectors of a tile follow each other in the result, and what is computed from
         the sums is cheap. Then it is computed while they are in registers.
         """
+        return self._is_joined(tile) and all(is_cheap(s.value) for s in self.group.epilogue)
+
+    def _is_joined(self, tile: Packed) -> bool:
+        """Whether the elements of a tile follow each other, in its sums and in the result."""
         form, epilogue = self.form, self.group.epilogue
-        if form.x.reach or any(not is_cheap(stage.value) for stage in epilogue):
+        if form.x.reach:
             return False
         if form.y is None or form.y.axis.extent == 1:
             return True
@@ -359,6 +368,13 @@ class SlidingKernel:
         def element(i: Expr, y: Expr, x: Expr) -> Stmt:
             held = load(sums, (i * tile.vectors) * tile.lanes + y * tile.pitch + x)
             return self._result(place, first + i, (y, x), held)
+
+        def plane(i: Expr) -> Stmt:
+            sizes = (tile.height, tile.width)
+            return vectorised(prod(sizes), tile.lanes, lambda e: element(i, *split_index(e, sizes)))
+
+        if self._is_joined(tile):
+            return loop(count, plane, name="row")
 
         def row(i: Expr, y: Expr) -> Stmt:
             line = vectorised(tile.width, tile.lanes, lambda x: element(i, y, x))

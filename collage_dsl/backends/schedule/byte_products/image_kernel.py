@@ -7,7 +7,7 @@ The image is copied as words of channels, which a broadcast word of a filter is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import tirx
 
@@ -25,6 +25,7 @@ from collage_dsl.backends.schedule.expressions import (
 )
 from collage_dsl.backends.schedule.groups import Group
 from collage_dsl.backends.schedule.loops import Stmt, load, scratch, split_index, store
+from collage_dsl.backends.schedule.machine import Machine
 from collage_dsl.backends.schedule.packing import Packed, Source
 from collage_dsl.backends.schedule.stages import extents
 from collage_dsl.backends.schedule.tiling import RegisterTile
@@ -54,6 +55,13 @@ class ByteImageKernel(SlidingKernel):
 
     def _steps(self) -> tuple[int, int]:
         return self.bytes.words, self.bytes.steps + 1
+
+    @property
+    def _machine(self) -> Machine:
+        """Two instructions need a register for the products before they are added."""
+        machine = super()._machine
+        taken = 0 if self.bytes.dots.terms == 4 else 1
+        return replace(machine, registers=machine.registers - taken)
 
     def _place(self, tile: Packed, where: dict[tirx.Var, Expr], corner: Sequence[Expr]) -> Place:
         totals = scratch(self._room(1) * tile.vectors * tile.lanes, "int32", "totals")

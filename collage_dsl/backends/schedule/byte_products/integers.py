@@ -51,7 +51,7 @@ def _split(stage: Stage, inlined: Inlined) -> Sequence[Stage]:
     is_short = prod(extents(stage.reduced)) <= MOST_TERMS
     if factors is None or dtype != "float32" or not is_short:
         return [stage]
-    one, other = (_scaled(inlined.expand(factor)) for factor in factors)
+    one, other = (scaled(inlined.expand(factor)) for factor in factors)
     if one is None:
         one = _padded(factors[0], inlined)
     summed = {axis.var for axis in stage.reduced}
@@ -61,7 +61,7 @@ def _split(stage: Stage, inlined: Inlined) -> Sequence[Stage]:
         return [stage]
     buffer = tirx.decl_buffer(stage.buffer.shape, "int32", f"{stage.buffer.name}_sum")
     held, zero = load(buffer, *stage.indices), tirx.IntImm("int32", 0)
-    value = tirx.Cast("float32", held) * one.scale * other.scale
+    value = tirx.Cast("float32", held) * (one.scale * other.scale)
     return [
         *one.stages,
         replace(stage, buffer=buffer, init=zero, value=held + one.integer * other.integer),
@@ -72,7 +72,7 @@ def _split(stage: Stage, inlined: Inlined) -> Sequence[Stage]:
 def _of_bytes(stage: Stage, factors: tuple[Expr, Expr], inlined: Inlined) -> Sequence[Stage]:
     """A sum of whole numbers, of which the first reads its bytes itself, padded or not."""
     one = inlined.expand(factors[0])
-    first = _Scaled(one, _ONE) if _is_whole(one) else _padded(factors[0], inlined)
+    first = Scaled(one, _ONE) if _is_whole(one) else _padded(factors[0], inlined)
     if first is None:
         return [stage]
     held = load(stage.buffer, *stage.indices)
@@ -80,7 +80,7 @@ def _of_bytes(stage: Stage, factors: tuple[Expr, Expr], inlined: Inlined) -> Seq
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Scaled:
+class Scaled:
     """
     A float: `integer`, a byte without its zero point, times `scale`. The integer reads what
     `stages` compute.
@@ -91,11 +91,11 @@ class _Scaled:
     stages: tuple[Stage, ...] = ()
 
 
-def _scaled(value: Expr) -> _Scaled | None:
+def scaled(value: Expr) -> Scaled | None:
     """A dequantized byte; None for another value."""
     if not isinstance(value, tirx.Mul) or not isinstance(value.a, tirx.Cast):
         return None
-    return _Scaled(value.a.value, value.b) if _is_whole(value.a.value) else None
+    return Scaled(value.a.value, value.b) if _is_whole(value.a.value) else None
 
 
 def _is_whole(value: Expr) -> bool:
@@ -104,7 +104,7 @@ def _is_whole(value: Expr) -> bool:
     return found is not None and (isinstance(found.zero, tirx.IntImm) or is_byte(found.zero))
 
 
-def _padded(factor: Expr, inlined: Inlined) -> _Scaled | None:
+def _padded(factor: Expr, inlined: Inlined) -> Scaled | None:
     """
     Bytes without their zero point, dequantized or not, that are padded with zeros, as bytes that
     are padded with their zero point.
@@ -115,9 +115,9 @@ def _padded(factor: Expr, inlined: Inlined) -> _Scaled | None:
     value = inlined.expand(stage.value)
     if not called(value, IF_THEN_ELSE) or not _is_zero(value.args[2]):
         return None
-    inside = _scaled(value.args[1])
+    inside = scaled(value.args[1])
     if inside is None and _is_whole(value.args[1]):
-        inside = _Scaled(value.args[1], _ONE)
+        inside = Scaled(value.args[1], _ONE)
     found = None if inside is None else factor_of(inside.integer)
     axes = {axis.var for axis in stage.spatial}
     if inside is None or found is None or (variables(inside.scale) | variables(found.zero)) & axes:
@@ -126,7 +126,7 @@ def _padded(factor: Expr, inlined: Inlined) -> _Scaled | None:
     bytes_ = tirx.decl_buffer(stage.buffer.shape, dtype, f"{stage.buffer.name}_bytes")
     padded = tirx.if_then_else(value.args[0], found.value, tirx.Cast(dtype, found.zero))
     integer = tirx.Cast("int32", load(bytes_, *factor.indices)) - found.zero
-    return _Scaled(integer, inside.scale, (replace(stage, buffer=bytes_, value=padded),))
+    return Scaled(integer, inside.scale, (replace(stage, buffer=bytes_, value=padded),))
 
 
 _ONE = tirx.IntImm("int32", 1)

@@ -18,6 +18,7 @@ from collage_dsl.backends.schedule.rewriting import Rewriting
 from collage_dsl.backends.schedule.scheduled import Scheduled, VariantError
 from collage_dsl.backends.schedule.stages import Program, Stage, read, without_unused
 from collage_dsl.backends.schedule.winograd.choice import blocks_of
+from collage_dsl.backends.schedule.winograd.dequantized import with_float_filters
 from collage_dsl.backends.schedule.winograd.dilated import dilated_of
 from collage_dsl.backends.schedule.winograd.fold import fold_of
 from collage_dsl.backends.schedule.winograd.form import Convolution, convolution
@@ -41,11 +42,13 @@ def winograd(func: Any, target: Any, outputs: int) -> Scheduled:
     program = read(func)
     if program is None or any(is_empty(buffer) for buffer in program.parameters):
         raise VariantError("the form of this function is not known to winograd")
+    program, of_bytes = with_float_filters(program, _only_sum(program))
     stage = _only_sum(program)
     tried = (rewriting(stage, program) for rewriting in REWRITINGS)
     rewritten = next(filter(None, tried), None)
     if rewritten is not None:
-        program = without_unused(rewritten.program(program))
+        program = rewritten.program(program)
+    program = without_unused(program)
     form = _convolution(program)
     tile = _tile(form, outputs)
     machine = machine_of(target)
@@ -63,7 +66,7 @@ def winograd(func: Any, target: Any, outputs: int) -> Scheduled:
     parameters = [*func.params[:position], packed, *func.params[position + 1 :]]
     body = body_of(program, parameters, machine, computed)
     function = tirx.PrimFunc(parameters, body, func.ret_type, func.attrs)
-    return Scheduled(function, {position: preparation(form, blocks, packed, rewritten)})
+    return Scheduled(function, {position: preparation(form, blocks, packed, rewritten, of_bytes)})
 
 
 def _only_sum(program: Program) -> Stage:

@@ -14,6 +14,7 @@ from collage_dsl.backends.schedule.loops import Stmt, load, loop, nest, scoped, 
 from collage_dsl.backends.schedule.rewriting import Rewriting
 from collage_dsl.backends.schedule.scheduled import preparing
 from collage_dsl.backends.schedule.winograd.blocks import Blocks, Piece
+from collage_dsl.backends.schedule.winograd.dequantized import ByteFilters
 from collage_dsl.backends.schedule.winograd.form import Convolution
 from collage_dsl.backends.schedule.winograd.maps import BothWays, Lines
 
@@ -21,11 +22,14 @@ Tap = Callable[[Expr, Expr, int, Expr], Expr]
 
 
 def preparation(
-    form: Convolution, blocks: Blocks, packed: Buffer, rewritten: Rewriting | None
+    form: Convolution,
+    blocks: Blocks,
+    packed: Buffer,
+    rewritten: Rewriting | None,
+    of_bytes: ByteFilters | None,
 ) -> Any:
-    """The PrimFunc that takes the weights OIHW and writes the transformed ones."""
-    own = rewritten.weight if rewritten else form.weight
-    weight = tirx.decl_buffer(own.shape, "float32", "weight")
+    """The PrimFunc that takes the weights OIHW, or bytes, and writes the transformed ones."""
+    weight = rewritten.weight if rewritten else form.weight
     tap = rewritten.tap if rewritten else _tap
     blank = loop(
         form.groups * blocks.packed,
@@ -35,8 +39,15 @@ def preparation(
         blank,
         *(_piece(form, blocks, partial(tap, weight), packed, piece) for piece in blocks.pieces),
     ]
-    body, _ = flattened(sequence(parts), [weight, packed], [])
-    return preparing(weight, packed, body)
+    if of_bytes is None:
+        return _prepared(weight, packed, sequence(parts))
+    floats = scoped([weight], sequence([of_bytes.copied(), *parts]), "floats")
+    return _prepared(of_bytes.weight, packed, floats)
+
+
+def _prepared(weight: Buffer, packed: Buffer, body: Stmt) -> Any:
+    flat, _ = flattened(body, [weight, packed], [])
+    return preparing(weight, packed, flat)
 
 
 def _tap(weight: Buffer, output: Expr, channel: Expr, i: int, j: Expr) -> Expr:
