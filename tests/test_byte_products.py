@@ -17,7 +17,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from onnxruntime.quantization import QuantFormat, QuantType
 from tvm import relax, tirx
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
-from tvm.target.codegen import llvm_cpu_has_features
 
 import collage_dsl as collage
 from collage_dsl import parse_graph
@@ -34,6 +33,7 @@ from collage_dsl.realization.legalize import legalized
 from collage_dsl.realization.variants import pinned
 from collage_dsl.resources import folder
 from tests.cases import covering, slow
+from tests.processors import here
 from tests.reference import run_onnx
 from tests.test_schedule import Array, built, native, outputs
 from tests.test_schedule_planes import intrinsics
@@ -48,15 +48,11 @@ pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
 Build = Callable[..., Any]
 
 
-NEEDED = {
-    "haswell": "avx2",
-    "skylake-avx512": "avx512bw",
-    "alderlake": "avxvnni",
-    "icelake-server": "avx512vnni",
-    "sapphirerapids": "amx-int8",
-}
-RUNNING = [None, *(each for each in NEEDED if llvm_cpu_has_features(NEEDED[each], native()))]
-"""Processors whose code this one can run, and the instructions that it needs for that."""
+RUNNING = (
+    None,
+    *here("haswell", "skylake-avx512", "alderlake", "icelake-server", "sapphirerapids"),
+)
+"""Processors whose code this one can run; None is this one."""
 
 
 def function(arrays: Sequence[Array], build: Build) -> Any:

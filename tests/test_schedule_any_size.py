@@ -14,6 +14,7 @@ from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 import collage_dsl as collage
 from collage_dsl.backends.schedule import schedule
 from collage_dsl.backends.schedule.sizes import size_of
+from tests.processors import here
 from tests.reference import run_onnx
 from tests.test_schedule import Array, convolved, native, padded, softmax, windows
 from tests.test_schedule_slices import Shape, check, of_any_size
@@ -205,7 +206,7 @@ def test_a_function_of_any_size(name: str, cores: int) -> None:
     assert shares(func) == (cores > 1)
 
 
-@pytest.mark.parametrize("processor", ["haswell", "x86-64", "skylake-avx512"])
+@pytest.mark.parametrize("processor", here("haswell", "x86-64", "skylake-avx512"))
 @pytest.mark.parametrize("name", ["attention", "convolution of stride 2", "to channels last"])
 def test_a_function_of_any_size_on_other_processors(name: str, processor: str) -> None:
     shapes, body, expect, every = CASES[name]

@@ -18,7 +18,7 @@ def quantized_sums(sums: str, opset: int) -> onnx.ModelProto:
     """Sums of products of `x`, as they are and quantized."""
     return onnx.parser.parse_model(f"""
         <ir_version: 10, opset_import: ["" : {opset}]>
-        sums (float[1,2,1,4] x) => (uint8[1,1,1,4] q, float[1,1,1,4] y)
+        sums (float[1,2,1,20] x) => (uint8[1,1,1,20] q, float[1,1,1,20] y)
         <float[1,2,1,1] w = {{1, 1}}, float s = {{1}}, uint8 z = {{0}}>
         {{
             {sums}
@@ -35,7 +35,11 @@ def moved(model: onnx.ModelProto, x: Array, unit: float) -> Array:
     return run_onnx(changed, {"x": x})[value].ravel()
 
 
-X = np.array([[[[1000.0, 500.25, 7.0, np.inf]], [[1.0, -499.75, -7.0, 1.0]]]], "float32")
+SMALL = slice(1, 19)
+X = np.ones((1, 2, 1, 20), "float32")
+X[..., 0] = 1000
+X[0, :, 0, SMALL] = np.array([500.25, -499.75])[:, None]
+X[0, 0, 0, 19] = np.inf
 ONE = "y = Conv (x, w)"
 TWO = "v = Conv (x, w) u = Concat <axis = 1> (v, v) y = Conv (u, w)"
 
@@ -48,14 +52,13 @@ def test_small_sums_are_changed_by_a_part_of_the_largest(
     """By more where one operator sums: integers of an earlier one would hide those of the next."""
     model = quantized_sums(sums, opset)
     right = run_onnx(model, {"x": X})["y"].ravel()
-    finite, largest = slice(1, 3), np.abs(right[:3]).max()
-    found = np.abs(moved(model, X, SHAKE)[finite] - right[finite])
-    assert (found <= 3 * change * largest).all()
-    assert found.max() > change * largest / 8
+    found = np.abs(moved(model, X, SHAKE)[SMALL] - right[SMALL])
+    assert (found <= 3 * change * right[0]).all()
+    assert found.max() > change * right[0] / 2
 
 
 def test_infinite_sums_change_no_others() -> None:
     model = quantized_sums(ONE, 22)
     found = moved(model, X, SHAKE)
-    assert np.isfinite(found[:3]).all()
-    assert found[3] == np.inf
+    assert np.isfinite(found[:19]).all()
+    assert found[19] == np.inf

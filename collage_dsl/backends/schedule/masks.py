@@ -3,7 +3,8 @@ Read and write a vector that is not full with one masked instruction.
 
 LLVM splits a vector of 14 elements into parts of eight, four and two, and joins them again. With
 AVX-512 one instruction reads or writes the first 14 lanes of a vector of 16, and the arithmetic
-runs on all 16.
+runs on all 16. AVX2 has such instructions for elements of 32 bits. They write slowly, so they are
+for vectors of unknown length only, whose elements would be computed one by one.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ from collage_dsl.backends.schedule.stages import Axis, shape, within
 
 FIRST_LLVM = 22  # the signatures of the masked intrinsics are those of this version
 
-MASKED = frozenset(("float32", "int32", "int8", "uint8"))
-"""The dtypes of tensors that are accessed with masks."""
+MASKED = {16: frozenset(("float32", "int32", "int8", "uint8")), 8: frozenset(("float32", "int32"))}
+"""The dtypes of tensors that are accessed with masks, by the lanes of a vector."""
 
 
 def with_masks(body: Stmt, allocated: Sequence[Buffer], machine: Machine) -> Stmt:
@@ -63,7 +64,9 @@ def with_masks(body: Stmt, allocated: Sequence[Buffer], machine: Machine) -> Stm
 
 
 def may_mask(machine: Machine) -> bool:
-    return machine.lanes == 16 and tvm.get_global_func("target.llvm_version_major")() >= FIRST_LLVM
+    return (
+        machine.lanes in MASKED and tvm.get_global_func("target.llvm_version_major")() >= FIRST_LLVM
+    )
 
 
 def own_buffers(body: Stmt, allocated: Sequence[Buffer]) -> frozenset[Buffer]:
@@ -94,7 +97,7 @@ def _masked(own: frozenset[Buffer], most: int, loop: Any) -> Stmt:
     extent = size_of(loop.extent)
     body, lanes = loop.body, most
     if is_known(extent):
-        if extent < 3 or not extent & (extent - 1):
+        if most < 16 or extent < 3 or not extent & (extent - 1):
             return loop
         lanes = 1 << extent.bit_length()
     else:
@@ -104,7 +107,7 @@ def _masked(own: frozenset[Buffer], most: int, loop: Any) -> Stmt:
         chosen, *ways = choice
         return tirx.IfThenElse(chosen, *(_masked(own, most, _around(loop, way)) for way in ways))
     stores = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
-    parts = [_store(each, loop.loop_var, integer(extent), lanes) for each in stores]
+    parts = [_store(each, loop.loop_var, integer(extent), lanes, MASKED[most]) for each in stores]
     if any(part is None for part in parts):
         return _in_turn(loop)
     return sequence([*(used(each) for each in _accessed(stores) if each in own), *parts])
@@ -145,8 +148,10 @@ def _accessed(stores: Sequence[Any]) -> Iterable[Buffer]:
     return dict.fromkeys([*written, *read])
 
 
-def _store(write: Any, lane: tirx.Var, count: Expr, lanes: int) -> Stmt | None:
-    """A store of the first `count` lanes; None if it cannot be masked."""
+def _store(
+    write: Any, lane: tirx.Var, count: Expr, lanes: int, dtypes: frozenset[str]
+) -> Stmt | None:
+    """A store of the first `count` lanes; None if it cannot be masked, as those of other dtypes."""
     if not isinstance(write, tirx.BufferStore) or len(write.indices) != 1:
         return None
     reads = [read for read in loads(write.value) if lane in variables(read)]
@@ -155,7 +160,9 @@ def _store(write: Any, lane: tirx.Var, count: Expr, lanes: int) -> Stmt | None:
     if choices(write.value) or _may_trap(write.value):
         return None
     dtype = str(write.buffer.dtype)
-    if dtype not in MASKED or not all(_maskable(read, lane, lanes) for read in reads):
+    if not dtypes.issuperset({dtype, *(str(read.source.dtype) for read in reads)}):
+        return None
+    if not all(_maskable(read, lane, lanes) for read in reads):
         return None
     mask = tirx.Ramp(tirx.IntImm("int32", 0), tirx.IntImm("int32", 1), lanes) < tirx.Broadcast(
         count.astype("int32"), lanes
@@ -209,9 +216,7 @@ def _maskable(read: TensorLoad, lane: tirx.Var, lanes: int) -> bool:
     source = read.source
     if len(read.indices) != 1 or not _follows(read.indices[0], lane):
         return False
-    if source.scope() == "local" and shape(source)[0] % lanes:
-        return False
-    return str(source.dtype) in MASKED
+    return source.scope() != "local" or not shape(source)[0] % lanes
 
 
 def _may_trap(value: Expr) -> bool:
