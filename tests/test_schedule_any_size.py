@@ -155,6 +155,18 @@ CASES: dict[str, tuple[list[Shape], Any, Any, list[dict[str, int]]]] = {
         lambda x, w, c: np.maximum(convolved(x, w, padding=1) + c, 0),
         IMAGES,
     ),
+    "convolution of one tap": (
+        [("b", 5, "h", "w"), (16, 5, 1, 1), (16, 1, 1)],
+        lambda emit, x, w, c: R.nn.relu(emit(R.add(emit(R.nn.conv2d(x, w)), c))),
+        lambda x, w, c: np.maximum(convolved(x, w) + c, 0),
+        IMAGES,
+    ),
+    "convolution to eight channels": (
+        [("b", 3, "h", "w"), (8, 3, 3, 3)],
+        lambda emit, x, w: R.nn.conv2d(x, w, padding=(2, 1, 0, 1)),
+        lambda x, w: convolved(np.pad(x, ((0, 0), (0, 0), (2, 0), (1, 1))), w),
+        IMAGES,
+    ),
     "convolution of stride 2": (
         [("b", 3, "h", "w"), (8, 3, 3, 3)],
         lambda emit, x, w: R.nn.conv2d(x, w, strides=2, padding=1),
@@ -206,8 +218,14 @@ def test_a_function_of_any_size(name: str, cores: int) -> None:
     assert shares(func) == (cores > 1)
 
 
+OF_OTHERS = (
+    *("attention", "convolution of stride 2", "convolution of one tap"),
+    *("convolution to eight channels", "to channels last"),
+)
+
+
 @pytest.mark.parametrize("processor", here("haswell", "x86-64", "skylake-avx512"))
-@pytest.mark.parametrize("name", ["attention", "convolution of stride 2", "to channels last"])
+@pytest.mark.parametrize("name", OF_OTHERS)
 def test_a_function_of_any_size_on_other_processors(name: str, processor: str) -> None:
     shapes, body, expect, every = CASES[name]
     func = schedule(of_any_size(shapes, body), target=native(1, processor))

@@ -38,6 +38,7 @@ from collage_dsl.backends.schedule.loops import (
     store,
     vector,
 )
+from collage_dsl.backends.schedule.machine import Machine
 from collage_dsl.backends.schedule.sizes import is_known
 from collage_dsl.backends.schedule.stages import Axis, Stage, extents
 
@@ -82,8 +83,9 @@ def _of_any_length(group: Group, context: Context) -> Stmt:
     outer, length = axes[: -len(inner)], prod(extents(inner))
     place, rows = _shared_axis(group.stages[0], context, outer, inner)
     counts = [size // rows if axis == place else size for axis, size in enumerate(extents(outer))]
-    lanes = context.machine.lanes
-    vectors = 4 if rows == 1 else 1 if context.machine.has_few_registers else 2
+    machine = context.machine
+    has_masks = bool(choices(context.inlined.expand(group.stages[0].value)))
+    lanes, vectors = machine.lanes, 4 if rows == 1 else _vectors_of_rows(machine, has_masks)
     width = vectors * lanes
     whole, rest = divmod(length, width)
     more, end = divmod(rest, lanes)
@@ -94,7 +96,8 @@ def _of_any_length(group: Group, context: Context) -> Stmt:
         def chunk(start: Expr, count: int, used: int | None = None) -> Stmt:
             tile = _Tile(group, context, at, start, count, lanes)
             whole = replace(tile, inner=extents(inner), place=place, rows=rows, used=used)
-            return whole.statement()
+            most = max(1, (machine.registers - 1) // count - 1 - has_masks)
+            return sequence([each.statement() for each in whole.in_parts(most)])
 
         after = whole * width
         masked = chunk(integer(after + more * lanes), 1, end)
@@ -107,6 +110,15 @@ def _of_any_length(group: Group, context: Context) -> Stmt:
         )
 
     return parallel_nest(counts, context.machine.cores, task)
+
+
+def _vectors_of_rows(machine: Machine, has_masks: bool) -> int:
+    """
+    The vectors of a row that are summed at once, where several rows are. Masks need registers too.
+    """
+    if not machine.has_few_registers:
+        return 2
+    return (2 if has_masks else 3) if machine.fuses else 1
 
 
 def _joined(group: Group, context: Context) -> int:
@@ -171,6 +183,19 @@ class _Tile:
     place: int = 0
     rows: int = 1
     used: int | None = None
+
+    def in_parts(self, most: int) -> list[_Tile]:
+        """The tile in such of equally many rows, at most so many."""
+        rows = next(rows for rows in range(min(most, self.rows), 0, -1) if self.rows % rows == 0)
+        return [
+            replace(self, at=self._from_row(row), rows=rows) for row in range(0, self.rows, rows)
+        ]
+
+    def _from_row(self, row: int) -> list[Expr]:
+        at = list(self.at)
+        if row:
+            at[self.place] = at[self.place] + row
+        return at
 
     def statement(self) -> Stmt:
         stage = self.group.stages[0]
