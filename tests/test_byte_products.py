@@ -112,6 +112,7 @@ BYTES = [("int8", "int8"), ("uint8", "int8"), ("uint8", "uint8")]
 SIZES = [
     (1, 5, 3),
     (2, 33, 70),
+    (3, 30, 40),
     (5, 64, 16),
     (7, 130, 17),
     (29, 100, 96),
@@ -359,6 +360,25 @@ def test_code_has_the_instruction_of_the_processor() -> None:
         library = tvm.compile(tvm.IRModule({"kernel": scheduled.function}), target=target)
         lines = library.mod.inspect_source("asm").splitlines()
         assert [line for line in lines if instruction in line and register in line]
+
+
+@pytest.mark.parametrize(
+    ("processor", "rows", "dtype"),
+    [("haswell", 3, "int16"), ("haswell", 4, "int32"), ("znver4", 1, "int32")],
+)
+def test_weights_that_few_rows_read_are_packed_as_bytes(
+    processor: str, rows: int, dtype: str
+) -> None:
+    x, w = drawn((rows, 64), "uint8", 0), drawn((64, 48), "int8", 1)
+    a, b = drawn((), "uint8", 2), drawn((), "int8", 3)
+
+    def build(emit: Any, x: Any, w: Any, a: Any, b: Any) -> Any:
+        return R.matmul(wide(emit, x, a), wide(emit, w, b))
+
+    func = function([x, w, a, b], build)
+    scheduled = schedule_variant(func, "gemm", target=native(processor=processor))
+    (prepare,) = scheduled.prepared.values()
+    assert str(prepare.params[1].dtype) == dtype
 
 
 def test_filters_are_rows_of_matrices() -> None:

@@ -21,14 +21,26 @@ from collage_dsl.backends.schedule.byte_products.matrices import (
     heights_of,
     steps_of,
 )
-from collage_dsl.backends.schedule.byte_products.panels import as_unsigned
+from collage_dsl.backends.schedule.byte_products.panels import (
+    as_unsigned,
+    is_narrow,
+    rows_of_totals,
+    total_of,
+    widened,
+)
 from collage_dsl.backends.schedule.byte_products.tile import DotTile, row_total, whole
 from collage_dsl.backends.schedule.byte_products.totals import Totals
 from collage_dsl.backends.schedule.context import Context
 from collage_dsl.backends.schedule.expressions import Buffer, Expr, constant, integer, substitute
 from collage_dsl.backends.schedule.few_rows.dots import folded
 from collage_dsl.backends.schedule.gemm.blocks import Blocks, row_tiles, tiles_and_vectors
-from collage_dsl.backends.schedule.gemm.kernel import GemmKernel, Strip, Sums, pitch
+from collage_dsl.backends.schedule.gemm.kernel import (
+    FETCHING_ROWS,
+    GemmKernel,
+    Strip,
+    Sums,
+    pitch,
+)
 from collage_dsl.backends.schedule.gemm.panels import Panel, Panels
 from collage_dsl.backends.schedule.groups import Group
 from collage_dsl.backends.schedule.loops import (
@@ -55,7 +67,14 @@ def byte_blocks(form: ByteProduct, machine: Machine) -> Blocks:
         tiles = row_tiles(product, machine, depth, 2 * HEIGHT)
         return Blocks(tiles, Panels(product.column.extent, depth + 1, machine.lanes, 2), depth)
     tiles, vectors = tiles_and_vectors(product, machine, depth)
-    return Blocks(tiles, Panels(product.column.extent, depth + 1, machine.lanes, vectors), depth)
+    inner = depth + rows_of_totals(packed_dtype(form))
+    return Blocks(tiles, Panels(product.column.extent, inner, machine.lanes, vectors), depth)
+
+
+def packed_dtype(form: ByteProduct) -> str:
+    """The type of packed weights: narrow words where so few rows take the time of reading them."""
+    rows = typical(prod(extents(form.product.rows)))
+    return "int16" if form.dots.terms == 2 and rows < FETCHING_ROWS else "int32"
 
 
 def by_matrices(form: ByteProduct, machine: Machine) -> bool:
@@ -146,7 +165,8 @@ class ByteKernel(GemmKernel):
             return tirx.reinterpret("int32", numbers)
 
         def weight(word: Expr, column: Expr) -> Expr:
-            return load(self.packed, whole(self.panels.place(panel, word, column), self.lanes))
+            words = load(self.packed, whole(self.panels.place(panel, word, column), self.lanes))
+            return widened(words) if is_narrow(self.packed) else words
 
         def out(i: Expr, column: Expr, value: Expr) -> Stmt:
             place = whole(sums.start + i * panel.width + column, self.lanes)
@@ -164,9 +184,9 @@ class ByteKernel(GemmKernel):
         at = self._at(strip, row) | {self.form.column.var: sums.panel.column + column}
         row_zero = substitute(self.bytes.operand.unsigned_zero, at)
         column_zero = substitute(self.bytes.weight.signed_zero, at)
-        place = self.panels.place(sums.panel, integer(self.blocks.depth), column)
+        of_column = total_of(self.panels, self.packed, sums.panel, column)
         total = None if strip.totals is None else load(strip.totals, row)
-        totals = Totals(load(self.packed, place), total, self.form.inner.extent)
+        totals = Totals(of_column, total, self.form.inner.extent)
         return super()._done(
             strip, row, sums, column, totals.corrected(value, row_zero, column_zero)
         )

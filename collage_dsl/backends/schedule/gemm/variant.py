@@ -27,6 +27,7 @@ from collage_dsl.backends.schedule.byte_products.kernel import (
     MatrixKernel,
     by_matrices,
     byte_blocks,
+    packed_dtype,
 )
 from collage_dsl.backends.schedule.byte_products.matrices import HEIGHT
 from collage_dsl.backends.schedule.byte_products.matrix_image import (
@@ -140,7 +141,7 @@ def _of_any_rows(blocks: Blocks, kernel: Callable[[Blocks], GemmKernel], least: 
 
 def _of_bytes(form: ByteProduct, machine: Machine) -> Method:
     blocks = byte_blocks(form, machine)
-    packed = _packed(form.weights, blocks.panels.size, "int32")
+    packed = _packed(form.weights, blocks.panels.size, packed_dtype(form))
 
     by = by_matrices(form, machine)
     kernel, least = (MatrixKernel, HEIGHT) if by else (ByteKernel, SMALL_TILE)
