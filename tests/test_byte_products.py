@@ -84,9 +84,12 @@ def of_types(types: Sequence[Any], build: Build) -> Any:
     return func.with_attr("global_symbol", "kernel")
 
 
-def computed(arrays: Sequence[Array], build: Build, target: Any) -> Array:
+def computed(
+    arrays: Sequence[Array], build: Build, target: Any, variant: str | None = None
+) -> Array:
+    """By `variant`, or by `gemm` where the processor multiplies bytes."""
     func = function(arrays, build)
-    variant = "gemm" if machine_of(target).dots else "direct"
+    variant = variant or ("gemm" if machine_of(target).dots else "direct")
     scheduled = schedule_variant(func, variant, target=target)
     inputs = [tvm.runtime.tensor(array) for array in arrays]
     for position, prepare in scheduled.prepared.items():

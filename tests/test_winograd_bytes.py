@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
-import tvm
 from onnx import TensorProto, helper
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
@@ -20,8 +19,8 @@ from collage_dsl.backends.variants import unpromising, unsuitable
 from collage_dsl.graph import Toolchain
 from tests.cases import covering
 from tests.reference import run_onnx
-from tests.test_byte_products import RUNNING, drawn, function
-from tests.test_schedule import Array, built, native
+from tests.test_byte_products import RUNNING, computed, drawn, function
+from tests.test_schedule import Array, native
 from tests.test_winograd import ERROR, check
 
 pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
@@ -40,7 +39,7 @@ class Layer:
     op: str = "conv2d"
     operand: str = "uint8"
     weight: tuple[str, int] = ("int8", 0)
-    by_filter: bool = field(default=True)
+    by_filter: bool = True
 
     @property
     def axis(self) -> int:
@@ -111,26 +110,12 @@ def test_results_are_those_of_floats(
         return R.nn.relu(emit(convolution(operand, weight, **layer.attributes())))
 
     arrays = [x, w, scales] if is_float else [x, w, scales, s, a]
-    found = computed(arrays, build, variant, native(cores, processor))
+    found = computed(arrays, build, native(cores, processor), variant)
 
     one = x if is_float else (x.astype("float32") - a.astype("float32")) * s
     shape = [-1 if axis == layer.axis else 1 for axis in range(w.ndim)]
     other = (w.astype("float32") - zero) * scales.reshape(shape)
     check(variant, found, np.maximum(layer.right(one, other.astype("float32")), 0))
-
-
-def computed(arrays: list[Array], build: Any, variant: str, target: Any) -> Array:
-    func = function(arrays, build)
-    scheduled = schedule_variant(func, variant, target=target)
-    ((position, prepare),) = scheduled.prepared.items()
-    packed = tvm.runtime.empty([int(e) for e in prepare.params[1].shape], "float32")
-    inputs = [tvm.runtime.tensor(each) for each in arrays]
-    built(prepare.with_attr("global_symbol", "kernel"), target)(inputs[position], packed)
-    inputs[position] = packed
-    (last,) = func.params[len(arrays) :]
-    result = tvm.runtime.tensor(np.full([int(e) for e in last.shape], np.nan, "float32"))
-    built(scheduled.function, target)(*inputs, result)
-    return result.numpy()
 
 
 def test_zero_points_that_are_no_constants_are_refused() -> None:
@@ -147,6 +132,7 @@ def test_zero_points_that_are_no_constants_are_refused() -> None:
 
 
 GIVEN = "x: u8[1,16,9,9]; s: f32[]; a: u8[]; w: i8[32,16,3,3]; t: f32[32];"
+OF_CHANNELS = GIVEN.replace("[32]", "[16]")
 DEQUANTIZED = "p = dequantize(x, s, a); q = dequantize(w, t, b) [axis = AXIS];"
 CONVOLUTION = "y = nn.conv2d(p, q); return y;"
 
@@ -157,19 +143,17 @@ def refused(text: str, variant: str = "winograd4") -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("zero", "axis", "expected"),
+    ("given", "axis", "expected"),
     [
-        ("b = const i8[32];", "0", None),
-        ("b = const i8[32];", "-4", None),
-        ("b: i8[32];", "0", "zero points are all 0, or all 128; see `b`"),
-        ("b = const i8[32];", "1", "dequantizes weights by filters, `q` does so along axis 1"),
+        (f"{GIVEN} b = const i8[32];", "0", None),
+        (f"{GIVEN} b = const i8[32];", "-4", None),
+        (f"{GIVEN} b: i8[32];", "0", "zero points are all 0, or all 128; see `b`"),
+        (f"{OF_CHANNELS} b = const i8[16];", "1", "by filters, `q` does so along axis 1"),
     ],
 )
 def test_filters_need_known_zero_points_and_a_scale_each(
-    zero: str, axis: str, expected: str | None
+    given: str, axis: str, expected: str | None
 ) -> None:
-    sizes = ("[32]", "[16]") if axis == "1" else ("", "")
-    given = f"{GIVEN} {zero}".replace(*sizes) if axis == "1" else f"{GIVEN} {zero}"
     found = refused(f"{given} {DEQUANTIZED.replace('AXIS', axis)} {CONVOLUTION}")
     assert found is None if expected is None else expected in str(found)
 

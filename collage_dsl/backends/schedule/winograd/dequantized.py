@@ -68,13 +68,14 @@ def with_float_filters(program: Program, stage: Stage) -> tuple[Program, ByteFil
         return program, None
     summed = tirx.decl_buffer(stage.buffer.shape, "float32", f"{stage.buffer.name}_sum")
     of_sum = replace(stage, buffer=summed, value=_read_of(summed, stage.buffer, stage.value))
-    scale = load(summed, *stage.indices) * found.scale
-    result = Stage(stage.spatial, (), stage.buffer, stage.indices, None, scale)
+    value = load(summed, *stage.indices) * found.scale
+    result = Stage(stage.spatial, (), stage.buffer, stage.indices, None, value)
+    made = with_stages(program, stage, (of_sum, result))
     stages = [
         replace(each, value=_read_of(filters.floats, source.buffer, each.value))
-        for each in with_stages(program, stage, (of_sum, result)).stages
+        for each in made.stages
     ]
-    made = replace(program, locals=(*program.locals, summed), stages=tuple(stages))
+    made = replace(made, stages=tuple(stages))
     return with_filters(made, filters.weight, filters.floats), filters
 
 
