@@ -12,7 +12,7 @@ from collage_dsl.cost import Infeasible, Measurement, Spread, Variant, cheapest
 from collage_dsl.graph import Measuring
 from collage_dsl.measuring import pace, timing
 from collage_dsl.measuring.interval import interval, is_exact, ranks
-from collage_dsl.measuring.pace import Pace
+from collage_dsl.measuring.pace import Pace, Patience
 from collage_dsl.measuring.task import Timing
 from collage_dsl.measuring.timing import Timed, interleaved, sample, times_in_turn
 from collage_dsl.measuring.ways import may_be_equal
@@ -86,8 +86,9 @@ class Machine:
         )
         monkeypatch.setattr(timing, "time", clocks)
         monkeypatch.setattr(pace, "time", clocks)
-        monkeypatch.setattr(Pace, "_waited", 0.0)
+        monkeypatch.setattr(Pace, "_waited", {})
         monkeypatch.setattr(Pace, "_since", None)
+        monkeypatch.setattr(Pace, "_recent", pace.Recent())
         monkeypatch.setattr(timing, "_switches", lambda num_cores: self.switches)
 
     def run(self, seconds: float, others: float = 0.0, switches: int = 0) -> None:
@@ -199,11 +200,13 @@ class Speeds:
 def timed_at(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Timing]:
     """Times a kernel while something makes the machine slower by some factors."""
 
-    def timing_of(factors: Iterable[float], usual: float | None = 1.0) -> Timing:
+    def timing_of(
+        factors: Iterable[float], usual: float | None = 1.0, patience: Patience = pace.BRIEF
+    ) -> Timing:
         speeds = Speeds(machine, factors)
         monkeypatch.setattr(pace, "reference_kernel", lambda: speeds.reference)
         timed = Timed(lambda: None, speeds.kernel, 1, QUICK)
-        (found,) = _timings([Prepared(timed, None, usual)])
+        (found,) = _timings([Prepared(timed, None, usual, patience)])
         return found
 
     return timing_of
@@ -234,11 +237,48 @@ def test_only_times_at_the_usual_speed_count(
 def test_a_machine_that_stays_slower_is_waited_for_a_tenth_of_the_time(
     machine: Machine, timed_at: Callable[..., Timing]
 ) -> None:
-    found = [timed_at([1.25]) for _ in range(20)]
+    found = [timed_at([1.25]) for _ in range(10)]
 
-    assert [each.seconds for each in found] == pytest.approx([2.5] * 20)
-    assert [each.spread.speed for each in found if each.spread] == pytest.approx([0.8] * 20)
-    assert Pace._waited == pytest.approx(machine.wall / 10 + pace.PATIENCE, abs=2)
+    assert [each.seconds for each in found] == pytest.approx([2.5] * 10)
+    assert [each.spread.speed for each in found if each.spread] == pytest.approx([0.8] * 10)
+    most = machine.wall * pace.BRIEF.part + pace.BRIEF.seconds
+    assert Pace._waited == {pace.BRIEF: pytest.approx(most, abs=2)}
+
+
+def test_a_machine_is_waited_for_longer_where_that_is_asked_for(
+    machine: Machine, timed_at: Callable[..., Timing]
+) -> None:
+    Pace._waited[pace.BRIEF] = 100.0
+    factors = [1.25] * 8 + [1.0]
+    brief, long = (timed_at(factors, patience=each) for each in (pace.BRIEF, pace.LONG))
+
+    assert [each.seconds for each in (brief, long)] == pytest.approx([2.5, 2.0])
+    assert [each.spread.speed for each in (brief, long) if each.spread] == [0.8, 1.0]
+
+    before = machine.wall
+    found = timed_at([1.25], patience=pace.LONG)
+    assert found.seconds == pytest.approx(2.5)
+    assert machine.wall - before < 40, "but not for ever"
+
+
+def test_a_machine_that_is_slower_nearly_always_is_not_waited_for(
+    machine: Machine, timed_at: Callable[..., Timing]
+) -> None:
+    for _ in range(20):
+        timed_at([1.25])
+    waited = dict(Pace._waited)
+
+    found = timed_at([1.25, 1.3, 1.25, 1.25, 1.4, 1.25], patience=pace.LONG)
+
+    assert waited == Pace._waited
+    assert found.spread is not None
+    assert found.seconds == pytest.approx(2.5)
+    assert (found.spread.count, found.spread.high) == (5, pytest.approx(2.8))
+    assert found.spread.speed == pytest.approx(0.8)
+
+    for _ in range(20):
+        timed_at([1.0, 1.25])
+    assert timed_at([1.25, 1.0]).seconds == pytest.approx(2.0), "now it is the usual speed again"
 
 
 def test_a_machine_that_is_faster_than_it_was_known_has_a_new_usual_speed(

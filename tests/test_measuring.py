@@ -149,8 +149,9 @@ class Clock:
 class Steady(pace.Pace):
     """The pace of a machine that always has its usual speed."""
 
-    def __init__(self, usual: float | None = None) -> None:
+    def __init__(self, usual: float | None = None, patience: pace.Patience = pace.BRIEF) -> None:
         self.is_usual = True
+        self._patience, self._here = patience, 0.0
         self.usual = self._believed = 1.0
 
     def read(self) -> float:
@@ -258,9 +259,10 @@ def test_overheads_are_timed_like_kernels_with_twice_the_runs(
     made = clock(monkeypatch, 1.0)
     asked: list[Measuring] = []
 
-    def recorded(every: list[Timed], usual: float) -> object:
+    def recorded(every: list[Timed], usual: float, patience: pace.Patience) -> object:
         asked.extend(each.measure for each in every)
-        return times_in_turn([replace(each, before=lambda: None) for each in every], usual)
+        every = [replace(each, before=lambda: None) for each in every]
+        return times_in_turn(every, usual, patience)
 
     monkeypatch.setattr(work, "reference", lambda: 1.0)
     monkeypatch.setattr(work, "times_in_turn", recorded)

@@ -412,6 +412,31 @@ def test_the_highest_speed_of_the_machine_is_kept(cost: MeasuredCost, answers: A
         assert cost.timer.overheads.reference() == usual
 
 
+def test_planned_kernels_are_timed_again_that_were_timed_while_the_machine_was_slower(
+    cost: MeasuredCost, answers: Answers
+) -> None:
+    answers.alone = {"a": 1.3, "b": 2.6}.__getitem__
+    answers.speed = 0.5
+    a, b, _ = kernels(A, B, C)
+    assert [cost(a), cost(b)] == [1.3, 2.6]
+    answers.alone = {"a": 1.4, "b": 1.9}.__getitem__
+
+    for speed, seconds in ((0.5, 1.3), (0.9, 1.3)):
+        answers.speed = speed
+        assert not settled(cost, ways([a, b]))
+        assert [cost(a), cost(b)] == [seconds, 2.6], "it was waited for, once, in vain"
+
+    answers.speed = 0.5
+    c, _ = kernels(replace(A, measure=Measuring(repeats=7)), B)
+    assert cost(c) == 1.4
+    answers.speed = 1.0
+    answers.alone = {"a": 1.5}.__getitem__
+    assert settled(cost, ways([c]))
+    with MeasuredCost(lambda _: Tvm(), cost.store) as later:
+        assert later(c) == cost(c) == 1.5, "as the machine usually is"
+        assert not settled(later, ways([c]))
+
+
 # Plans.
 
 
@@ -661,6 +686,26 @@ def test_a_search_is_repeated_while_costs_change() -> None:
     none = "no target has a kernel"
     without_ties(search, lambda found: none, lambda _: 1.0, lambda groups, timed: True)
     assert len(searches) == 1
+
+
+def test_kernels_of_other_plans_may_be_timed_again_but_are_not_compared() -> None:
+    a, b = kernels(A, B)
+    plan, other = (collage.choose(GRAPH, [each], cost=lambda _: 1.0) for each in (a, b))
+    seen: list[tuple[list[Ways], list[Ways]]] = []
+
+    def settle(groups: Sequence[Ways], timed: Sequence[Ways]) -> bool:
+        seen.append((list(groups), list(timed)))
+        return False
+
+    def search(price: CostFunction) -> Plan:
+        price(a)
+        return plan
+
+    without_ties(search, lambda found: found, lambda _: 1.0, settle, lambda found: [found, other])
+
+    (groups, timed), *_ = seen
+    assert groups == [[(a,)]]
+    assert timed == [[(a,)], [(a,)], [(b,)]]
 
 
 def test_kernels_that_take_little_of_a_plan_are_not_timed_again() -> None:

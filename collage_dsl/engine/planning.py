@@ -193,8 +193,13 @@ class Planner:
                 count=self.count,
             )
 
-        settle = pricing.settling(price)
-        return without_ties(found, lambda found: found.plans[MIXED], with_copies, settle)
+        return without_ties(
+            found,
+            lambda found: found.plans[MIXED],
+            with_copies,
+            pricing.settling(price),
+            lambda found: (plan for plan in found.plans.values() if isinstance(plan, Plan)),
+        )
 
     def launches(self, measured: MeasuredCost) -> dict[str, float]:
         """The known seconds that it takes to launch a kernel of each target."""

@@ -34,6 +34,7 @@ def without_ties(
     plan_of: Callable[[_Found], Plan | str],
     cost: CostFunction,
     settle: Settle,
+    others_of: Callable[[_Found], Iterable[Plan]] = lambda found: (),
 ) -> tuple[_Found, Mapping[CandidateKernel, Cost]]:
     """
     What `search` finds by `cost` after the kernels of its plan were compared with the kernels that
@@ -41,7 +42,8 @@ def without_ties(
 
     While costs change, the search is repeated. It finds a cheapest plan by the costs at that time.
     Kernels with the same cost are ordered as in every search, first by the priority of their
-    targets.
+    targets. The other plans that were found are not compared, but the costs of their kernels are
+    made as exact.
     """
     costs: dict[CandidateKernel, Cost] = {}
 
@@ -55,7 +57,9 @@ def without_ties(
         if not isinstance(plan, Plan):
             break
         groups = rivals(plan, costs)
-        if not settle(groups, _large(groups, plan) if rounds < _ROUNDS else ()):
+        alone = [[(each,)] for other in others_of(found) for each in other.candidates]
+        timed = [*_large(groups, plan), *alone] if rounds < _ROUNDS else ()
+        if not settle(groups, timed):
             break
         costs.clear()
         found = search(recorded)

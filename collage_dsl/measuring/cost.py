@@ -17,10 +17,11 @@ from collage_dsl.measuring.executors import Fleet
 from collage_dsl.measuring.kept import Kept
 from collage_dsl.measuring.kernels import Kernels
 from collage_dsl.measuring.machine import this_machine
+from collage_dsl.measuring.pace import LONG
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import Answer, Task, Timing
 from collage_dsl.measuring.timer import Timer
-from collage_dsl.measuring.timing import LOWER_OF_TWO
+from collage_dsl.measuring.timing import AFTER_WAITING, LOWER_OF_TWO
 from collage_dsl.measuring.ways import (
     Key,
     Wanted,
@@ -38,12 +39,16 @@ from collage_dsl.measuring.ways import (
     margin_of,
     may_be_equal,
     runs,
+    slowed,
     variant_of,
     was_in_turn,
 )
 from collage_dsl.measuring.worker import Job
 
 _MIB = 1 << 20
+
+_Again = tuple[Way, Job[Task, Any]]
+"""Kernels, and what times them again."""
 
 
 class MeasuredCost:
@@ -186,14 +191,13 @@ class MeasuredCost:
         take turns for ever.
 
         Ways of the groups `timed` that may cost the same are timed in turn first, if they were not
-        yet, and kernels whose costs are doubted are timed once more. If that changes a cost, all
-        kernels cost what was measured again: the next search is then the first one of a later run,
-        which finds every cost that it asks for in the store.
+        yet, and kernels whose costs are doubted are timed once more. Then those of the first ways,
+        which are planned, that were timed while the machine was slower than usual. If that changes
+        a cost, all kernels cost what was measured again: the next search is then the first one of a
+        later run, which finds every cost that it asks for in the store.
         """
         timed = list(timed)
-        unsure = joined(filter(is_unsure, map(self._close, timed)))
-        twice = [] if unsure else map(doubted_in_turn, map(self._ways, timed))
-        if self._are_changed(unsure, self._doubted(timed, unsure), joined(filter(None, twice))):
+        if self._are_changed(self._compared(timed)) or self._are_changed(self._waiting(timed)):
             self._equal.clear()
             return True
         every = [wanted for group in groups for way in self._ways(group) for wanted, _ in way]
@@ -209,17 +213,34 @@ class MeasuredCost:
         found = {part[0].key: part for group in groups for part in doubted(self._ways(group))}
         return tuple(part for key, part in found.items() if key not in known)
 
-    def _are_changed(self, groups: Sequence[Way], alone: Way, twice: Sequence[Way]) -> bool:
+    def _compared(self, groups: Sequence[Ways]) -> list[_Again]:
         """
-        Time the kernels of each group in turn, and once more those `alone` and each group `twice`;
-        whether any costs something else now.
+        Ways that may cost the same, and were not timed in turn yet, are timed so; and those whose
+        costs are doubted are timed once more.
         """
-        every = [wanted for parts in (*groups, alone, *twice) for wanted, _ in parts]
+        unsure = joined(filter(is_unsure, map(self._close, groups)))
+        twice = (
+            [] if unsure else joined(filter(None, map(doubted_in_turn, map(self._ways, groups))))
+        )
+        return [
+            *((parts, self._in_turn(parts)) for parts in unsure),
+            *(((part,), self._again(*part)) for part in self._doubted(groups, unsure)),
+            *((parts, self._again_in_turn(parts)) for parts in twice),
+        ]
+
+    def _waiting(self, groups: Sequence[Ways]) -> list[_Again]:
+        """
+        Planned kernels that were timed while the machine was slower than usual are timed once more.
+        """
+        parts = {part[0].key: part for group in groups for part in slowed(self._ways(group))}
+        return [((part,), self._after_waiting(*part)) for part in parts.values()]
+
+    def _are_changed(self, again: Sequence[_Again]) -> bool:
+        """Time kernels again; whether any costs something else now."""
+        every = [wanted for parts, _ in again for wanted, _ in parts]
         before = [self._chosen(wanted) for wanted in every]
         self.timer.know(each for wanted in every for each in wanted.offered)
-        jobs = [*map(self._in_turn, groups), *(self._again(*part) for part in alone)]
-        jobs += map(self._again_in_turn, twice)
-        self.timer.run(jobs)
+        self.timer.run(job for _, job in again)
         pairs = zip(before, map(self._chosen, every), strict=True)
         return any((old.variant, old.cost) != (new.variant, new.cost) for old, new in pairs)
 
@@ -281,6 +302,20 @@ class MeasuredCost:
         if isinstance(again, Timing) and again.spread and again.seconds < cost:
             cost, spread = again.seconds, again.spread
         spread = replace(spread, method=spread.method.removesuffix(LOWER_OF_TWO) + LOWER_OF_TWO)
+        self._replace(wanted, self._kept.keep(replace(known, cost=cost, spread=spread)))
+
+    def _after_waiting(self, wanted: Wanted, known: Measurement) -> Job[Task, Any]:
+        """
+        Time a kernel once more, and wait longer for the usual speed of the machine. Keeps the time
+        at the higher speed.
+        """
+        spread, cost = known.spread, known.cost
+        assert spread is not None
+        again = yield from self.timer.time(by_variant(wanted, known), LONG)
+        said = spread.method + AFTER_WAITING
+        if isinstance(again, Timing) and again.spread and again.spread.speed > spread.speed:
+            cost, spread = again.seconds, again.spread
+        spread = replace(spread, method=said)
         self._replace(wanted, self._kept.keep(replace(known, cost=cost, spread=spread)))
 
     def _replace(self, wanted: Wanted, measured: Measurement) -> None:

@@ -15,6 +15,7 @@ from collage_dsl.measuring.footprint import Distances, Far
 from collage_dsl.measuring.found import FoundValues, is_found, is_shape
 from collage_dsl.measuring.kept import Kept
 from collage_dsl.measuring.key import kernel_key
+from collage_dsl.measuring.pace import BRIEF, Patience
 from collage_dsl.measuring.recorded import BestRecords
 from collage_dsl.measuring.task import KernelTask, kernel_task
 from collage_dsl.measuring.ways import Key, Wanted
@@ -72,7 +73,9 @@ class Kernels:
             return Infeasible(without_variant(candidate, backend))
         return Wanted(self._key(offered, backend, found, values), offered, backend, found.graph)
 
-    def task(self, candidate: CandidateKernel, reference: float | None) -> KernelTask:
+    def task(
+        self, candidate: CandidateKernel, reference: float | None, patience: Patience = BRIEF
+    ) -> KernelTask:
         """
         The task to time a candidate. `reference` are the seconds of the reference kernel at the
         usual speed of the machine, if they are known.
@@ -91,6 +94,7 @@ class Kernels:
             others=others,
             far=far,
             reference=reference,
+            patience=patience,
         )
 
     def limit(self, toolchain: Toolchain) -> float:

@@ -1,7 +1,10 @@
 """Whether the machine has its usual speed. A fixed piece of arithmetic tells it."""
 
 import time
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -12,11 +15,24 @@ Something makes the machine slower if the reference kernel takes more than this 
 usual seconds. The frequency changes by less while other cores work or rest.
 """
 
-PATIENCE = 1.0
-"""The seconds for which a process may wait for a slower machine, and a part of its time."""
 
-_PART = 0.1
-"""The part of the time of a process for which it may wait besides."""
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """
+    How long a process waits for a slower machine: so many `seconds`, and this `part` of its time;
+    but for what is timed now at most `at_once` seconds.
+    """
+
+    seconds: float
+    part: float
+    at_once: float = inf
+
+
+BRIEF = Patience(1.0, 0.1)
+"""The patience with any kernel."""
+
+LONG = Patience(10.0, 0.5, at_once=10.0)
+"""The patience with kernels that are in a plan, and with what the cost of every kernel contains."""
 
 _PAUSE = 0.02
 """The seconds between two runs of the reference kernel while the machine is slower."""
@@ -24,8 +40,39 @@ _PAUSE = 0.02
 _PERCENTILE = 10
 """Of the seconds of the reference kernel. Disturbances only add time."""
 
+_OFTEN = 20
+"""
+A machine that has its usual speed in a smaller percentage of the time is taken as it is: models
+that run there have the lower speed, too.
+"""
+
+_APART, _FEWEST, _MOST = 0.05, 100, 600
+"""
+Readings that are so many seconds apart or more tell how often a machine has a speed. Of these, the
+fewest that tell it, and the most that count: the last half minute, if all are spent waiting.
+"""
+
 _RUNS, _BURST = 400, 20
 """How many runs find the usual speed, and how many of them without a pause."""
+
+
+class Recent:
+    """Readings that are apart enough to tell how often the machine had which speed."""
+
+    def __init__(self) -> None:
+        self._taken: deque[float] = deque(maxlen=_MOST)
+        self._until = -inf
+        self.often = 0.0
+        """What one in five of them is below; 0 if there are too few."""
+
+    def add(self, taken: float) -> None:
+        """Add a reading of now, if the last one was long enough ago."""
+        now = time.monotonic()
+        if now >= self._until:
+            self._until = now + _APART
+            self._taken.append(taken)
+            if len(self._taken) >= _FEWEST:
+                self.often = float(np.percentile(self._taken, _OFTEN))
 
 
 class Pace:
@@ -34,16 +81,22 @@ class Pace:
     it is seen to take less, so many. Without a number they are found now, in half a second.
 
     Other virtual machines on the same core make it slower, up to half as fast, for some
-    milliseconds up to some seconds. This says nothing of other times.
+    milliseconds up to some seconds. This says nothing of other times. Where they do so nearly
+    always, the lower speed counts as the usual one: that of one in five readings.
     """
 
-    _waited: ClassVar[float] = 0.0
-    """The seconds for which this process has waited."""
+    _recent: ClassVar[Recent] = Recent()
+    """The last readings of this process."""
+
+    _waited: ClassVar[dict[Patience, float]] = {}
+    """The seconds for which this process has waited, with each patience."""
 
     _since: ClassVar[float | None] = None
     """When this process asked for the first time."""
 
-    def __init__(self, usual: float | None = None) -> None:
+    def __init__(self, usual: float | None = None, patience: Patience = BRIEF) -> None:
+        self._patience = patience
+        self._here = 0.0
         self._run = reference_kernel()
         self._readings: list[float] = []
         self.usual = usual or reference()
@@ -56,23 +109,36 @@ class Pace:
         taken = _seconds(self._run)
         self._readings.append(taken)
         self.usual = min(self.usual, taken)
-        self.is_usual = taken <= SLOWER * self.usual
+        self._recent.add(taken)
+        self.is_usual = taken <= SLOWER * self.level
         return taken
+
+    @property
+    def level(self) -> float:
+        """The seconds of the reference kernel at the speed that counts as usual."""
+        often = self._recent.often
+        return self.usual if often <= SLOWER * self.usual else often
 
     @property
     def is_given_up(self) -> bool:
         """Whether the machine is slower, and this process has waited for it long enough."""
-        return not self.is_usual and self._waited > PATIENCE + _PART * self._elapsed()
+        patience, waited = self._patience, self._waited.get(self._patience, 0.0)
+        is_long = waited > patience.seconds + patience.part * self._elapsed()
+        return not self.is_usual and (is_long or self._here > patience.at_once)
 
     def wait(self) -> float:
         """Wait until the machine has its usual speed, but not too long; the seconds of that."""
-        before = self._waited
+        before = self._here
         while not self.is_usual and not self.is_given_up:
             start = time.monotonic()
             time.sleep(_PAUSE)
             self.read()
-            Pace._waited += time.monotonic() - start
-        return self._waited - before
+            self._count(time.monotonic() - start)
+        return self._here - before
+
+    def _count(self, waited: float) -> None:
+        self._here += waited
+        Pace._waited[self._patience] = self._waited.get(self._patience, 0.0) + waited
 
     @staticmethod
     def _elapsed() -> float:

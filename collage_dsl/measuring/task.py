@@ -26,6 +26,7 @@ from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.operators import FUNCTION_CALLS
 from collage_dsl.graph.sizes import Sizes, with_sizes
 from collage_dsl.measuring.footprint import Far
+from collage_dsl.measuring.pace import BRIEF, Patience
 from collage_dsl.measuring.process import Failed
 from collage_dsl.realization.alone import called_functions
 from collage_dsl.realization.kernel import constants_of, kernel_of, kernel_view
@@ -51,7 +52,8 @@ class KernelTask:
     is what its results are compared with, if there is something. `others` are the bytes that the
     model reads besides between two runs of the kernel; None if the kernel finds all in memory. What
     is `far` is used only by the kernel in that time.
-    `reference` are the seconds of the reference kernel at the usual speed of the machine, if known.
+    `reference` are the seconds of the reference kernel at the usual speed of the machine, if known;
+    while the machine is slower, it is waited for as long as `patience` says.
     `ranges` are those from which the parameters are drawn, if not the usual ones.
     """
 
@@ -66,6 +68,7 @@ class KernelTask:
     others: int | None = None
     far: Far = ()
     reference: float | None = None
+    patience: Patience = BRIEF
     ranges: Mapping[int, Range] = field(default_factory=dict, hash=False)
     check: "Check | None" = None
 
@@ -149,6 +152,7 @@ def kernel_task(
     others: int | None = None,
     far: Far = (),
     reference: float | None = None,
+    patience: Patience = BRIEF,
 ) -> KernelTask:
     """
     The task to time a candidate. Constants that decide what is computed keep their values. `given`
@@ -175,6 +179,7 @@ def kernel_task(
         others,
         far,
         reference,
+        patience,
         _ranges(candidate, backend, outlined.arguments),
         _check(candidate, outlined, sizes),
     )

@@ -14,6 +14,7 @@ from collage_dsl.measuring.counts import Counts
 from collage_dsl.measuring.executors import Fleet
 from collage_dsl.measuring.kernels import Kernels
 from collage_dsl.measuring.overheads import LEAST_LAUNCH, MeasuringError, Overheads
+from collage_dsl.measuring.pace import BRIEF, Patience
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import (
     Answer,
@@ -79,14 +80,18 @@ class Timer:
             self.overheads.know(each.toolchain, self.kernels.backend_of(each.toolchain))
 
     def time(
-        self, candidate: CandidateKernel
+        self, candidate: CandidateKernel, patience: Patience = BRIEF
     ) -> Generator[tuple[Task, float], Answer, Timing | Failed]:
-        """The seconds of a kernel, without the cost of entering the executable."""
+        """
+        The seconds of a kernel, without the cost of entering the executable. A slower machine is
+        waited for as long as `patience` says; its seconds are not in the limit of the target.
+        """
         toolchain = candidate.toolchain
         if toolchain.variant == IN_PLACE:
             return self._in_place(candidate, self.kernels.backend_of(toolchain))
-        task = self.kernels.task(candidate, self.overheads.reference())
-        measured = yield from self._work(task, self.kernels.limit(toolchain))
+        task = self.kernels.task(candidate, self.overheads.reference(), patience)
+        limit = self.kernels.limit(toolchain) + (0.0 if patience == BRIEF else patience.seconds)
+        measured = yield from self._work(task, limit)
         assert not isinstance(measured, Overhead | InTurn)
         return measured if isinstance(measured, Failed) else self._own(candidate, measured)
 

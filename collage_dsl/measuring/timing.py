@@ -12,7 +12,7 @@ import numpy as np
 from collage_dsl.graph import Measuring, Runs
 from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.interval import is_exact
-from collage_dsl.measuring.pace import PATIENCE, SLOWER, Pace
+from collage_dsl.measuring.pace import BRIEF, LONG, SLOWER, Pace, Patience
 from collage_dsl.measuring.processor import last_level_cache_bytes
 
 Call = Callable[[], object]
@@ -64,6 +64,9 @@ IN_TURN = ", in turn"
 
 LOWER_OF_TWO = ", the lower of two"
 """The part of a method that says that the kernel was timed twice."""
+
+AFTER_WAITING = ", after waiting"
+"""The part of a method that says that the kernel was timed again, with long patience."""
 
 
 def low(times: Sequence[float], percentile: int = PERCENTILE) -> float:
@@ -146,7 +149,7 @@ class Rounds:
 
 
 def times_in_turn(
-    every: Sequence[Timed], usual: float | None = None
+    every: Sequence[Timed], usual: float | None = None, patience: Patience = BRIEF
 ) -> tuple[list[list[float]], float]:
     """
     The seconds of calls, which run in turn, so that a disturbance of the machine disturbs all of
@@ -155,10 +158,11 @@ def times_in_turn(
 
     They run until each is settled, or their budgets together are spent. Only those rounds count
     that the machine began and ended at its usual speed, at which the reference kernel takes `usual`
-    seconds (by default what it takes now). While it is slower, they wait. If it stays slower, or
-    changes all the time, the slower rounds count.
+    seconds (by default what it takes now). While it is slower, they wait, as long as the `patience`
+    says. If it stays slower, or changes all the time, the slower rounds count. So they do without
+    waiting where the machine is slower nearly always.
     """
-    pace, others = Pace(usual), len(every) > 1
+    pace, others = Pace(usual, patience), len(every) > 1
     rounds, slower = Rounds(every), Rounds(every)
     deadline = time.monotonic() + sum(each.measure.budget for each in every)
     while True:
@@ -169,8 +173,8 @@ def times_in_turn(
         (rounds if was_usual and pace.is_usual else slower).extend(times)
         late = time.monotonic() - deadline
         if rounds.are_enough(is_late=late >= 0):
-            return rounds.times, pace.gain
-        is_hopeless = pace.is_given_up or late > PATIENCE
+            return rounds.times, pace.gain if pace.level == pace.usual else pace.speed
+        is_hopeless = pace.is_given_up or late > patience.seconds
         if is_hopeless and slower.are_enough(is_late=late >= 0):
             return slower.times, pace.speed
 
@@ -183,18 +187,20 @@ def interleaved(
     all of them. What `runs` often has its data where its last runs left it, but the others have
     used the caches meanwhile. So in its turn, a call runs some times before it is timed some times,
     and once more before each of these. What runs rarely has its data in memory. Stops after
-    `budget` seconds, but not before each is timed five times. Calls that the machine began or ended
-    slower than others are left out, if five remain of each.
+    `budget` seconds, but not before each is timed five times. While the machine is slower than it
+    was before, they wait for some seconds. Calls that the machine still began or ended slower than
+    others are left out, if five remain of each.
 
     A call that takes longer than the budget, and ten times as long as another, runs only twice.
     """
     hopeless = _hopeless(calls, num_cores, budget)
     running = [(place, call) for place, call in enumerate(calls) if place not in hopeless]
-    pace, count = Pace(inf), 0
+    pace, count = Pace(inf, LONG), 0
     every: dict[int, list[tuple[float, float]]] = {place: [] for place, _ in running}
     deadline = time.monotonic() + budget
     while count < _LEAST or (count < _MOST and time.monotonic() < deadline):
         for place, call in running:
+            deadline += pace.wait()
             if runs == "often":
                 warm(call)
             for _ in range(_PER_TURN):
@@ -202,7 +208,7 @@ def interleaved(
                 seconds = undisturbed(call, num_cores, evict if runs == "rarely" else call)
                 every[place].append((seconds, max(before, pace.read())))
         count += _PER_TURN
-    slow = SLOWER * pace.usual
+    slow = SLOWER * pace.level
     times = {place: [seconds for seconds, _ in series] for place, series in every.items()}
     usual = {
         place: [seconds for seconds, taken in series if taken <= slow]

@@ -9,7 +9,7 @@ from collage_dsl.backends.variants import IN_PLACE
 from collage_dsl.cost import Infeasible, Measurement, Variant, cheapest
 from collage_dsl.cost.spread import are_equal
 from collage_dsl.graph import CandidateKernel, Graph
-from collage_dsl.measuring.timing import IN_TURN, LOWER_OF_TWO
+from collage_dsl.measuring.timing import AFTER_WAITING, IN_TURN, LOWER_OF_TWO
 
 Key = tuple[str, tuple[str, ...], float]
 """A kernel, the contexts of its variants, and a time limit."""
@@ -125,6 +125,19 @@ def doubted_in_turn(ways: Sequence[Way]) -> Way:
     return tuple(parts.values()) if few else ()
 
 
+def slowed(ways: Sequence[Way]) -> Way:
+    """
+    The kernels of the first way, which is planned, that were timed while the machine was slower
+    than usual, and not yet with long patience.
+    """
+
+    def is_slowed(measured: Measurement) -> bool:
+        spread = measured.spread
+        return spread is not None and spread.speed < 1 and AFTER_WAITING not in spread.method
+
+    return tuple(part for part in (ways[0] if ways else ()) if is_slowed(part[1]))
+
+
 def close_variants(every: Sequence[Measurement], chosen: Measurement) -> list[Measurement]:
     """The variants of a kernel that run code and may cost as little as the chosen one."""
     return [each for each in every if runs(each) and may_be_equal([each], [chosen], _NEAR)]
@@ -227,18 +240,18 @@ def was_in_turn(measured: Measurement) -> bool:
 
 def _is_in_turn(measured: Measurement) -> bool:
     spread = measured.spread
-    return spread is not None and spread.method.removesuffix(LOWER_OF_TWO).endswith(IN_TURN)
+    return spread is not None and IN_TURN in spread.method
 
 
 def _is_twice_in_turn(measured: Measurement) -> bool:
     spread = measured.spread
-    return spread is not None and spread.method.endswith(IN_TURN + LOWER_OF_TWO)
+    return spread is not None and IN_TURN + LOWER_OF_TWO in spread.method
 
 
 def was_timed_again(measured: Measurement) -> bool:
     """Whether a kernel was timed more than once, or costs what was never timed."""
     spread = measured.spread
-    return spread is None or spread.method.endswith((IN_TURN, LOWER_OF_TWO))
+    return spread is None or IN_TURN in spread.method or LOWER_OF_TWO in spread.method
 
 
 def cheapest_of(measured: Sequence[Measurement], margin: float) -> Measurement:

@@ -19,7 +19,7 @@ from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.built import built, tiny_runner
 from collage_dsl.measuring.checked import error_of
 from collage_dsl.measuring.interval import interval
-from collage_dsl.measuring.pace import reference
+from collage_dsl.measuring.pace import BRIEF, LONG, Patience, reference
 from collage_dsl.measuring.task import (
     SMALL,
     InTurn,
@@ -79,12 +79,14 @@ class Prepared:
     timed: Timed
     error: float | None
     reference: float | None
+    patience: Patience = BRIEF
 
 
 def _timings(kernels: Sequence[Prepared], *, in_turn: bool = False) -> Iterator[Timing]:
     """What kernels take that run in turn."""
     usual = next((each.reference for each in kernels if each.reference), None)
-    every, speed = times_in_turn([each.timed for each in kernels], usual)
+    patience = max((each.patience for each in kernels), key=lambda each: each.seconds)
+    every, speed = times_in_turn([each.timed for each in kernels], usual, patience)
     for kernel, times in zip(kernels, every, strict=True):
         how = kernel.timed.measure
         shortest, longest = interval(times, how.percentile)
@@ -125,7 +127,7 @@ def prepared(task: KernelTask, made: Path | None = None, *, compares: bool = Tru
         nonlocal result
         result = run()
 
-    return Prepared(Timed(ready, call, cores, how), error, task.reference)
+    return Prepared(Timed(ready, call, cores, how), error, task.reference, task.patience)
 
 
 def memory_of(values: Any) -> list[Array]:
@@ -185,5 +187,5 @@ def _times_of(
         evict() if how.runs == "rarely" else read_other(SMALL)
         run()
 
-    (times,), speed = times_in_turn([Timed(before, run, cores, how)], usual)
+    (times,), speed = times_in_turn([Timed(before, run, cores, how)], usual, LONG)
     return times, speed
