@@ -27,6 +27,7 @@ from collage_dsl.engine.sizes import Part, parts_of, timed_sizes
 from collage_dsl.engine.steps import MIXED, searched
 from collage_dsl.engine.ties import without_ties
 from collage_dsl.engine.tune import TuningOptions, existing_records
+from collage_dsl.engine.verified import timed
 from collage_dsl.graph import Graph
 from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.elsewhere import Elsewhere
@@ -81,7 +82,9 @@ def show_plan(request: Request, output_format: str, picture: Path | None = None)
     specs = targets_of(request)
     check_costs(request.costs, request.store)
     inputs = _inputs(request)
-    (part,) = parts_of(onnx_model(request.model), parse_shapes(request.shapes), {}, inputs)
+    model = onnx_model(request.model)
+    (part,) = parts_of(model, parse_shapes(request.shapes), {}, inputs)
+    part = timed(model, part)
     with progress_on_stderr() as now, ExitStack() as stack:
         pricing = _pricing(request, part, specs, now, stack)
         plan = _chosen(request, part.graph, specs, now, pricing)
@@ -90,7 +93,7 @@ def show_plan(request: Request, output_format: str, picture: Path | None = None)
         plan = pricing.with_variants(plan)
     if picture:
         write_picture(picture, plan_picture(plan))
-    document = PlanDocument.of(str(request.model), plan, counts)
+    document = PlanDocument.of(str(request.model), plan, counts, timed_sizes(part))
     answer(document, plan_text(document), output_format)
 
 

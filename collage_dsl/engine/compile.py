@@ -13,7 +13,7 @@ from collage_dsl.engine.lock import Lock
 from collage_dsl.engine.planning import Planned, Planner, measurements_of
 from collage_dsl.engine.race import Contender, built, contenders_of, race
 from collage_dsl.engine.refine import Refiner, Refining
-from collage_dsl.engine.sizes import Part
+from collage_dsl.engine.sizes import Part, timed_sizes
 from collage_dsl.engine.steps import is_of_all_targets
 from collage_dsl.engine.verified import verified
 from collage_dsl.measuring.counts import Counts
@@ -224,7 +224,7 @@ class Raced:
         measurements = measurements_of(self.planned.counts)
         return RaceDocument(
             chosen=self.winner.name,
-            plan=PlanDocument.of(model, self.plan, measurements),
+            plan=PlanDocument.of(model, self.plan, measurements, timed_sizes(self.part)),
             contenders=list(self.contenders),
             refinement=self.refinement,
             verification=verification,

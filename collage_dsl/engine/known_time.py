@@ -13,7 +13,7 @@ from collage_dsl.engine.covering import Coverage
 from collage_dsl.engine.steps import choose, propose
 from collage_dsl.graph import Graph, union_of
 from collage_dsl.measuring.cost import MeasuredCost
-from collage_dsl.realization.draws import sizes_of
+from collage_dsl.realization.draws import timed_sizes_of
 from collage_dsl.rules import FusionSpec
 from collage_dsl.search import NoPlanError
 from collage_dsl.targets.attach import TargetError
@@ -77,7 +77,7 @@ def priced_time(
 ) -> KnownTime:
     """As `known_time`, by these sources of costs, which measure nothing."""
     with ExitStack() as stack:
-        cost = Pricing(stack, store=store, sizes=sizes_of(graph)).sources(only(costs))
+        cost = Pricing(stack, store=store, sizes=next(timed_sizes_of(graph))).sources(only(costs))
         return known_time(graph, specs, alone, cost, allow_extern=allow_extern)
 
 
@@ -96,7 +96,7 @@ def measured_time(
         raise UnknownTimeError(str(error)) from error
     with (
         CostStore(store) as costs,
-        MeasuredCost(backend_of, costs, sizes=sizes_of(graph)) as measured,
+        MeasuredCost(backend_of, costs, sizes=next(timed_sizes_of(graph))) as measured,
     ):
         cost = Sources([Source("recorded", measured.recorded), NOWHERE])
         return known_time(graph, specs, alone, cost, allow_extern=allow_extern)

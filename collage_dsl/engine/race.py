@@ -8,14 +8,13 @@ from collage_dsl.backends.base import Backend
 from collage_dsl.backends.registry import BackendOf
 from collage_dsl.backends.tvm_target import kernel_target, num_cores
 from collage_dsl.cost.spread import are_equal
-from collage_dsl.engine.sizes import Part
+from collage_dsl.engine.sizes import Part, timed_draw
 from collage_dsl.engine.steps import is_of_all_targets
 from collage_dsl.graph import CandidateKernel, Runs, Toolchain
 from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.interval import interval, ranks
 from collage_dsl.measuring.timing import PERCENTILE, interleaved, low
 from collage_dsl.realization.crossing import devices_of
-from collage_dsl.realization.draws import draws_of
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.lower import build, instructions_in
 from collage_dsl.realization.may_fail import sources_of
@@ -148,7 +147,7 @@ def alternated(
     The times of executables for a part of a model, run in turn for about `seconds` each, as models
     run that all targets measure for: rarely, or else often.
     """
-    inputs = list(next(draws_of(part.graph, part.inputs)).inputs.values())
+    inputs = list(timed_draw(part).inputs.values())
     runners = [_runner(executable, inputs) for executable in executables]
     cores = max(num_cores(spec.target) for spec in specs)
     is_rare = all(spec.target.measure.runs == "rarely" for spec in specs)

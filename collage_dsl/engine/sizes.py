@@ -16,7 +16,7 @@ from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import Graph, TensorType, members
 from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.sizes import Sizes, may_be, names_in, no_dimension, size_of
-from collage_dsl.realization.draws import sizes_of
+from collage_dsl.realization.draws import Draw, draws_of, timed_sizes_of
 from collage_dsl.realization.executable import arrays_of
 from collage_dsl.realization.signature import Signature
 
@@ -31,21 +31,23 @@ _MOST = 64
 class Part:
     """
     A model at some `sizes` of its dimensions: the shapes of its inputs where they are given, and
-    real inputs of these sizes, if there are any.
+    real inputs of these sizes, if there are any; or else the sizes of its other dimensions at which
+    it is `timed`, if it is known to run there.
     """
 
     sizes: Sizes
     graph: Graph
     shapes: Shapes | None
     inputs: Mapping[str, Array] | None
+    timed: Sizes | None = None
 
 
 def timed_sizes(part: Part) -> Sizes:
     """
-    The sizes of symbolic dimensions at which the kernels of a part are timed: those that its inputs
-    have, else the usual ones.
+    The sizes of symbolic dimensions at which a part is timed: those that its inputs have, else
+    those at which it is known to run, else the first that may be.
     """
-    usual = sizes_of(part.graph)
+    usual = next(timed_sizes_of(part.graph)) if part.timed is None else part.timed
     if part.inputs is None:
         return usual
     known = {
@@ -55,6 +57,11 @@ def timed_sizes(part: Part) -> Sizes:
         for dim, size in zip(dims, np.shape(part.inputs[part.graph.nodes[index].name]), strict=True)
     }
     return {name: int(known.get(name, size)) for name, size in usual.items()}
+
+
+def timed_draw(part: Part) -> Draw:
+    """The inputs on which a part is timed."""
+    return next(draws_of(part.graph, part.inputs, timed_sizes(part)))
 
 
 def parts_of(

@@ -14,6 +14,7 @@ from collage_dsl.engine.planning import Planned, Planner
 from collage_dsl.engine.sizes import Part, parts_of
 from collage_dsl.engine.steps import MIXED
 from collage_dsl.engine.tune import USUAL_TRIALS, TunedCandidate, TuningOptions, kernel_at
+from collage_dsl.engine.verified import timed
 from collage_dsl.frontend.onnx_model import Shapes
 from collage_dsl.graph import CandidateKernel, OpSet
 from collage_dsl.measuring.counts import Counts
@@ -65,6 +66,7 @@ def tune_model(
     how = options or TuningOptions()
     how = replace(how, usual=how.usual or USUAL_TRIALS)
     [part] = parts_of(model, shapes, {}, None)
+    part = timed(model, part)
     nodes = 0 if at is None else nodes_at(part.graph, at)
     planner = Planner(
         specs=specs,

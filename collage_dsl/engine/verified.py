@@ -1,15 +1,15 @@
 """Verify a compiled model against onnxruntime, and report what was found."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from collage_dsl.engine.sizes import Part
+from collage_dsl.engine.sizes import Part, timed_draw
 from collage_dsl.frontend.reference import REFUSALS
 from collage_dsl.graph.arrays import Array
-from collage_dsl.realization.draws import NoDraw, draws_of, other_draws
+from collage_dsl.realization.draws import NoDraw, draws_of, other_draws, timed_sizes_of
 from collage_dsl.realization.executable import ModelExecutable
 from collage_dsl.realization.partition import KernelCall
 from collage_dsl.realization.runners import exact_runner, near_runner, reference_name, runner
@@ -31,9 +31,10 @@ from collage_dsl.report.documents import (
 
 def drawn(model: Any, part: Part) -> Part:
     """
-    The part of `model`, with random inputs of other sizes as the given ones if the model does not
-    run on those of the usual sizes. Raises `VerificationError` if it runs on neither. Inputs that
-    the user gives are not tried before the kernels check them, which say more.
+    The part of `model`, with sizes at which it runs and is timed. If it does not run on inputs of
+    the usual sizes, random ones of other sizes are the given ones. Raises `VerificationError` if it
+    runs on neither. Inputs that the user gives are not tried before the kernels check them, which
+    say more.
     """
     run = runner(model, part.shapes)
     try:
@@ -42,15 +43,33 @@ def drawn(model: Any, part: Part) -> Part:
         raise VerificationError(str(error)) from None
     if part.inputs is not None:
         return part
+    part = _timed(part, run)
     try:
         run(usual.inputs)
     except REFUSALS as error:
-        for other in other_draws(part.graph):
+        for other in (timed_draw(part), *other_draws(part.graph)):
             with suppress(*REFUSALS):
                 run(other.inputs)
                 return replace(part, inputs=other.inputs)
         raise VerificationError(refused_inputs(usual, error, reference_name(model))) from error
     return part
+
+
+def timed(model: Any, part: Part) -> Part:
+    """The part of `model`, with the first sizes at which it runs and may be timed."""
+    *larger, _ = timed_sizes_of(part.graph)
+    if part.inputs is not None or not larger:
+        return part
+    return _timed(part, runner(model, part.shapes))
+
+
+def _timed(part: Part, run: Callable[[Mapping[str, Array]], object]) -> Part:
+    *larger, least = timed_sizes_of(part.graph)
+    for sizes in larger:
+        with suppress(NoDraw, *REFUSALS):
+            run(next(draws_of(part.graph, sizes=sizes)).inputs)
+            return replace(part, timed=sizes)
+    return replace(part, timed=least)
 
 
 def verified(

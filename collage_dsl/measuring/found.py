@@ -8,19 +8,22 @@ from collage_dsl.frontend.reference import REFUSALS
 from collage_dsl.graph import Form, Graph, OpaqueType, TensorType, members
 from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.onnx_node import OnnxNode
-from collage_dsl.graph.sizes import UNKNOWN
+from collage_dsl.graph.sizes import UNKNOWN, Sizes
 from collage_dsl.realization.draws import NoDraw, draws_of
 from collage_dsl.realization.onnx_reference import Reference
 
 
 class FoundValues:
     """
-    The values of graphs that onnxruntime finds in one run on usual inputs, or on those `given`.
-    Each graph is run once, when a value of it is first asked for.
+    The values of graphs that onnxruntime finds in one run on usual inputs of some `sizes`, or on
+    those `given`. Each graph is run once, when a value of it is first asked for.
     """
 
-    def __init__(self, given: Mapping[str, Array] | None = None) -> None:
+    def __init__(
+        self, given: Mapping[str, Array] | None = None, sizes: Sizes | None = None
+    ) -> None:
         self.given = given
+        self.sizes = sizes
         self.known: dict[int, tuple[Graph, Mapping[int, Any] | str]] = {}
 
     def of(self, graph: Graph, nodes: Sequence[int]) -> Mapping[int, Any] | str:
@@ -37,7 +40,7 @@ class FoundValues:
         every = members(graph.computed | graph.parameters)
         wanted = [i for i in every if is_found(graph, i) or is_shape(graph, i)]
         try:
-            inputs = next(draws_of(graph, self.given)).inputs
+            inputs = next(draws_of(graph, self.given, self.sizes)).inputs
             run = Graph(graph.nodes, wanted, name=graph.name, returns_tuple=True)
             values = Reference(run).run(list(inputs.values()))
         except (NoDraw, Unsupported, *REFUSALS) as error:

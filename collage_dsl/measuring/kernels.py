@@ -52,7 +52,7 @@ class Kernels:
         self.sizes = sizes or {}
         self.elsewhere = elsewhere
         self.with_best_record = BestRecords(records, backend_of, self.aimed)
-        self._values = FoundValues(given)
+        self._values = FoundValues(given, self.sizes or None)
         self._distances: dict[int, tuple[Graph, Distances]] = {}
 
     def wanted(self, candidate: CandidateKernel) -> Wanted | Infeasible:

@@ -9,7 +9,7 @@ import numpy as np
 from collage_dsl.graph import Form, Graph, Node, TensorType, members, tensors
 from collage_dsl.graph.arrays import Array
 from collage_dsl.graph.requirements import requirements_of
-from collage_dsl.graph.sizes import names_in, size_of, with_sizes
+from collage_dsl.graph.sizes import Sizes, names_in, size_of, with_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,16 @@ _USUAL = "usual"
 _SPECIAL_DRAW = "special"
 
 
-def draws_of(graph: Graph, given: Mapping[str, Array] | None = None) -> Iterator[Draw]:
+def draws_of(
+    graph: Graph, given: Mapping[str, Array] | None = None, sizes: Sizes | None = None
+) -> Iterator[Draw]:
     """
     Seeded inputs for `graph`, one draw at a time.
 
     Inputs that are `given` are the first draw. The others then differ from it in floating point
     numbers only, because integers may have a meaning that the model does not show. Without them,
-    each draw has other sizes for symbolic dimensions. Raises `NoDraw` where an input is no tensor
-    of known rank, and nothing is given.
+    each draw has other sizes for symbolic dimensions, or the same `sizes` as all others. Raises
+    `NoDraw` where an input is no tensor of known rank, and nothing is given.
     """
     kinds = {_USUAL: _usual, "large": _large, "tiny": _tiny, "negative": _negative}
     parameters = [graph.nodes[index] for index in members(graph.parameters)]
@@ -52,7 +54,7 @@ def draws_of(graph: Graph, given: Mapping[str, Array] | None = None) -> Iterator
         yield Draw(GIVEN, given)
     for number, (name, floats) in enumerate(kinds.items()):
         generator = np.random.default_rng(number)
-        sized = with_sizes(graph, sizes_of(graph, number))
+        sized = with_sizes(graph, sizes_of(graph, number) if sizes is None else sizes)
         inputs = {}
         for index in members(graph.parameters):
             node = sized.nodes[index]
@@ -77,21 +79,39 @@ def other_draws(graph: Graph) -> Iterator[Draw]:
     larger = [dict.fromkeys(usual, size) for size in _LARGER] if usual else []
     doubled = ({**usual, name: 2 * size} for name, size in usual.items())
     for sizes in (*doubled, *larger, *({**usual, name: 1} for name in usual)):
-        sized = with_sizes(graph, sizes)
-        parameters = [sized.nodes[index] for index in members(graph.parameters)]
-        if any(_elements(node) > _MOST_ELEMENTS for node in parameters):
-            continue
-        if any(_elements(node) > _MOST_INSIDE for node in sized.nodes):
-            continue
-        if all(each.holds(sizes) for each in needs):
-            generator = np.random.default_rng(0)
-            yield Draw(
-                _USUAL,
-                {
-                    sized.nodes[index].name: _drawn(sized, index, _USUAL, _usual, generator)
-                    for index in members(graph.parameters)
-                },
-            )
+        if _are_small(graph, sizes) and all(each.holds(sizes) for each in needs):
+            yield next(draws_of(graph, sizes=sizes))
+
+
+def timed_sizes_of(graph: Graph) -> Iterator[dict[str, int]]:
+    """
+    Sizes of the symbolic dimensions of the inputs of `graph` at which its kernels may be timed, the
+    best first; the model may not run at some of them. Lengths and sides are larger than the usual
+    sizes, which say little of what a kernel takes. What an input begins with is mostly a batch, and
+    has the usual size.
+    """
+    usual, needs = sizes_of(graph), requirements_of(graph)
+    sides = {
+        name
+        for index in members(graph.parameters)
+        for type_ in tensors(graph.nodes[index].type)
+        for dim in (type_.shape or ())[1:]
+        for name in names_in(dim)
+    }
+    least = min((usual[name] for name in sides), default=0)
+    for size in _TIMED if sides else ():
+        sizes = usual | {name: usual[name] * size // least for name in sides}
+        if size > least and _are_small(graph, sizes) and all(each.holds(sizes) for each in needs):
+            yield sizes
+    yield usual
+
+
+def _are_small(graph: Graph, sizes: Sizes) -> bool:
+    """Whether the inputs of `graph` at some sizes, and all that it computes, are not too large."""
+    sized = with_sizes(graph, sizes)
+    parameters = [sized.nodes[index] for index in members(graph.parameters)]
+    is_small = all(_elements(node) <= _MOST_ELEMENTS for node in parameters)
+    return is_small and all(_elements(node) <= _MOST_INSIDE for node in sized.nodes)
 
 
 def _elements(node: Node) -> int:
@@ -108,6 +128,9 @@ _SIZES = (3, 2, 1, 5, 4)
 _LARGER = (12, 16, 24, 32, 48, 64, 96, 128, 192, 224, 256, 384, 512, 768, 1024)
 """Those that are tried where an operator needs another: windows, and halves of halves."""
 
+
+_TIMED = (128, 64, 32, 16)
+"""Those of lengths and sides at which kernels are timed: a text, or a small image."""
 
 _MOST_ELEMENTS = 1 << 22
 """The most elements of an input of other sizes than the usual."""

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from collage_dsl.cost import Infeasible, Variant
 from collage_dsl.graph import CandidateKernel, Origin, is_fast_math, label_of, members
+from collage_dsl.graph.sizes import Sizes
 from collage_dsl.printable import well_formed
 from collage_dsl.search import CLOSE, FORESEEN, Plan, PlannedKernel, SearchRecord
 
@@ -268,10 +269,18 @@ class PlanDocument(Document):
     measurements: MeasurementsDocument | None = Field(
         default=None, description="absent where no cost was measured, now or before"
     )
+    timed_at: dict[str, int] = Field(
+        default_factory=dict,
+        description="the sizes of dimensions with names for which the costs are",
+    )
 
     @classmethod
     def of(
-        cls, model: str, plan: Plan, measurements: MeasurementsDocument | None = None
+        cls,
+        model: str,
+        plan: Plan,
+        measurements: MeasurementsDocument | None = None,
+        sizes: Sizes | None = None,
     ) -> "PlanDocument":
         return cls(
             model=model,
@@ -281,6 +290,7 @@ class PlanDocument(Document):
             fast_math=sorted({c.target for c in plan.candidates if is_fast_math(c.toolchain)}),
             search=SearchDocument.of(plan.record) if plan.record else None,
             measurements=measurements,
+            timed_at=dict(sizes or {}),
         )
 
 

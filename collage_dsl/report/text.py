@@ -1,6 +1,6 @@
 """Write the JSON answers of the commands as text for people."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from collage_dsl.printable import printable
 from collage_dsl.report.documents import (
@@ -48,7 +48,7 @@ def plan_text(document: PlanDocument) -> str:
     kernels = table(*_without_empty(head, rows))
     total = (
         f"{_count(document.operators, 'operator')} in {_count(len(rows), 'kernel')}, "
-        f"estimated {seconds(document.cost)}{_copies(document)}\n"
+        f"estimated {seconds(document.cost)}{_copies(document)}\n{_timed_at(document)}"
     )
     measurements = document.measurements
     found = search_text(document.search) if document.search else ""
@@ -124,6 +124,15 @@ def _fast_math(document: PlanDocument) -> str:
     return f"fast math in kernels of {names}: NaN and infinities may be lost\n" if names else ""
 
 
+def _timed_at(document: PlanDocument) -> str:
+    """The sizes for which the costs are, of dimensions that may have any size."""
+    return f"times are for {_sizes(document.timed_at)}\n" if document.timed_at else ""
+
+
+def _sizes(sizes: Mapping[str, int]) -> str:
+    return printable(", ".join(f"{name} = {size}" for name, size in sizes.items()))
+
+
 def _copies(document: PlanDocument) -> str:
     copies = sum(kernel.copies for kernel in document.kernels)
     return f", {seconds(copies)} of it for copies between devices" if copies else ""
@@ -136,8 +145,7 @@ def compile_text(document: CompileDocument) -> str:
         return f"{head}\n{_race_text(document)}"
     races = [f"\nany size:\n{_race_text(document)}"]
     for each in document.sizes:
-        named = ", ".join(f"{name} = {size}" for name, size in each.sizes.items())
-        races.append(f"\n{printable(named)}:\n{_race_text(each)}")
+        races.append(f"\n{_sizes(each.sizes)}:\n{_race_text(each)}")
     return head + "".join(races)
 
 
@@ -147,8 +155,7 @@ def replay_text(document: ReplayDocument) -> str:
 
 
 def _replayed(document: ReplayedDocument, is_one_of_several: bool) -> str:
-    named = ", ".join(f"{name} = {size}" for name, size in document.sizes.items()) or "any size"
-    head = f"{printable(named)}:\n" if is_one_of_several else ""
+    head = f"{_sizes(document.sizes) or 'any size'}:\n" if is_one_of_several else ""
     if document.plan is None:
         return f"{head}no plan `{printable(document.chosen)}`: {document.reason}\n"
     other = ", ".join(map(_short, document.differences))
@@ -163,7 +170,8 @@ def _race_text(document: RaceDocument) -> str:
     ]
     if document.verification:
         lines.append(_verification(document.verification))
-    kernels = _sources(document.plan) + _variants(document.plan) + _fast_math(document.plan)
+    plan = document.plan
+    kernels = _timed_at(plan) + _sources(plan) + _variants(plan) + _fast_math(plan)
     return "\n".join(lines) + "\n" + kernels + measurements_text(document.measurements)
 
 
