@@ -120,3 +120,10 @@ def test_commands_say_for_which_sizes_the_times_are(tmp_path: Path) -> None:
     assert answer["timed_at"] == {"n": 3, "s": 32}
     assert "times are for n = 3, s = 32\n" in made
     assert "0 measured now" in made, "a plan and a compilation are timed at the same sizes"
+
+    ran = json.loads(said("run", tmp_path / "out", "--sizes", "n=2", "--output-format", "json").out)
+    assert ran["sizes"] == {"n": 2, "s": 32}
+    assert ran["outputs"]["y"]["shape"] == [2, 32, 8]
+    assert "of random inputs: n = 3, s = 32\n" in said("run", tmp_path / "out").out
+    (tmp_path / "out" / "report.json").unlink()
+    assert "of random inputs: n = 3, s = 3\n" in said("run", tmp_path / "out").out

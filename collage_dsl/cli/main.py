@@ -528,8 +528,8 @@ def replay(lock: Path, output_format: str, **request: Any) -> int:
     without="inputs",
     metavar="NAME=4",
     multiple=True,
-    help="The size of a dimension with a name in random inputs; else 3. May be given several "
-    "times.",
+    help="The size of a dimension with a name in random inputs. Default: that at which the model "
+    "was timed as it was compiled. May be given several times.",
 )
 @parameters.output_format
 def run(

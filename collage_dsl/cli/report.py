@@ -22,9 +22,15 @@ class ReportError(Exception):
 
 def show_report(folder: Path, output_format: str) -> None:
     """Show the plans and times in `folder` again. Runs nothing."""
+    report = report_in(folder)
+    answer(report, compile_text(report), output_format)
+
+
+def report_in(folder: Path) -> CompileDocument:
+    """What was found when the model in `folder` was compiled."""
     file = folder / REPORT
     try:
-        report = CompileDocument.model_validate_json(text_of(file, _MOST_BYTES))
+        return CompileDocument.model_validate_json(text_of(file, _MOST_BYTES))
     except ValidationError as error:
         raise ReportError(
             f"{printable(str(file))} is damaged, or of another version of collage_dsl: "
@@ -35,4 +41,3 @@ def show_report(folder: Path, output_format: str) -> None:
             f"cannot read {printable(str(file))}: {cause_of(error)}; `collage compile -o` writes "
             "a folder with a report"
         ) from error
-    answer(report, compile_text(report), output_format)

@@ -1,6 +1,7 @@
 """`collage run`: run a compiled model on given or random inputs."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from collage_dsl.cli.answer import answer
 from collage_dsl.cli.arrays import read_arrays, write_arrays
 from collage_dsl.cli.failure import CommandError
+from collage_dsl.cli.report import ReportError, report_in
 from collage_dsl.cli.shapes import parse_size
 from collage_dsl.engine.race import latency
 from collage_dsl.graph import TensorType
@@ -33,7 +35,8 @@ def run_folder(
 ) -> None:
     """Run the model in `folder` on the arrays in `inputs`, or on random ones of the `sizes`."""
     executable = load_executable(folder)
-    given = read_arrays(inputs) if inputs else _random(executable, seed, parse_size(sizes))
+    chosen = {} if inputs else _sizes(executable, folder, parse_size(sizes))
+    given = read_arrays(inputs) if inputs else _random(executable, seed, chosen)
     try:
         results = dict(_flat(executable.run(given)))
     except InputError as error:
@@ -49,6 +52,7 @@ def run_folder(
     document = RunDocument(
         folder=str(folder),
         inputs="file" if inputs else "random",
+        sizes=chosen,
         outputs={name: summary_of(array) for name, array in results.items()},
         measured=latency(times),
     )
@@ -66,18 +70,28 @@ def _flat(results: Mapping[str, Any]) -> Iterator[tuple[str, Array]]:
 
 
 _SIZE = 3
-"""The size of a dimension with a name in random inputs, where none is given."""
+"""The size of a dimension with a name in random inputs, where nothing says another."""
+
+
+def _sizes(executable: ModelExecutable, folder: Path, given: Sizes) -> dict[str, int]:
+    """
+    The sizes of the dimensions of random inputs: those `given`, else those at which the model was
+    timed as it was compiled.
+    """
+    dims = (dim for value in executable.signature.inputs for dim in value.shape or ())
+    names = (name for dim in dims if isinstance(dim, str) for name in sorted(names_in(dim)))
+    every = dict.fromkeys(names, _SIZE)
+    if unknown := sorted(given.keys() - every.keys()):
+        raise CommandError(no_dimension(unknown[0], every))
+    with suppress(CommandError, ReportError):  # A folder runs without its report, too.
+        timed = report_in(folder).plan.timed_at if every else {}
+        every |= {name: size for name, size in timed.items() if name in every}
+    return {**every, **given}
 
 
 def _random(executable: ModelExecutable, seed: int, sizes: Sizes) -> dict[str, Array]:
     generator = np.random.default_rng(seed)
-    values = executable.signature.inputs
-    dims = [dim for value in values for dim in value.shape or () if isinstance(dim, str)]
-    known = dict.fromkeys(name for dim in dims for name in sorted(names_in(dim)))
-    if unknown := sorted(sizes.keys() - known):
-        raise CommandError(no_dimension(unknown[0], known))
-    every = {**dict.fromkeys(known, _SIZE), **sizes}
-    return {each.name: _drawn(each, every, generator) for each in values}
+    return {each.name: _drawn(each, sizes, generator) for each in executable.signature.inputs}
 
 
 def _drawn(value: Value, sizes: Sizes, generator: np.random.Generator) -> Array:

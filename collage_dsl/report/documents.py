@@ -449,6 +449,9 @@ class RunDocument(Document):
 
     folder: FileName
     inputs: Literal["random", "file"]
+    sizes: dict[str, int] = Field(
+        default_factory=dict, description="the sizes of dimensions with names in random inputs"
+    )
     outputs: dict[str, "TensorDocument"]
     measured: LatencyDocument
 

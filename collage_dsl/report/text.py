@@ -244,7 +244,8 @@ def run_text(document: RunDocument) -> str:
     ]
     outputs = table(("output", "type", "smallest", "largest", "mean"), rows)
     measured = document.measured
-    return f"{outputs}{seconds(measured.seconds)} a run, over {_count(measured.runs, 'run')}\n"
+    at = f", of random inputs: {_sizes(document.sizes)}" if document.sizes else ""
+    return f"{outputs}{seconds(measured.seconds)} a run, over {_count(measured.runs, 'run')}{at}\n"
 
 
 def measurements_text(document: MeasurementsDocument) -> str:
