@@ -23,12 +23,19 @@ WRONG_IN_ONNXRUNTIME = (
 )
 """Beginnings of names of cases that onnxruntime does not give the outputs of."""
 
+UNDEFINED = ("FLOAT_to_UINT2", "FLOAT16_to_UINT2")
+"""
+Parts of names of cases with negative numbers as unsigned ones: their outputs are made as they are
+loaded, and each processor makes others.
+"""
+
 
 def is_wrong_in_onnxruntime(case: Case) -> bool:
     """Also attention of bfloat16, for which the scores are rounded at other places."""
     name = case.name.removeprefix("test_")
     is_rounded = name.startswith("attention") and "bf16" in name
-    return is_rounded or name.startswith(WRONG_IN_ONNXRUNTIME)
+    is_undefined = any(each in name for each in UNDEFINED)
+    return is_rounded or is_undefined or name.startswith(WRONG_IN_ONNXRUNTIME)
 
 
 def sample(size: int) -> list[Case]:

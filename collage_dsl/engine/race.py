@@ -13,6 +13,7 @@ from collage_dsl.engine.steps import is_of_all_targets
 from collage_dsl.graph import CandidateKernel, Runs, Toolchain
 from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.interval import interval, ranks
+from collage_dsl.measuring.pace import LONG
 from collage_dsl.measuring.timing import PERCENTILE, interleaved, low
 from collage_dsl.realization.crossing import devices_of
 from collage_dsl.realization.executable import ModelExecutable
@@ -152,7 +153,8 @@ def alternated(
     cores = max(num_cores(spec.target) for spec in specs)
     is_rare = all(spec.target.measure.runs == "rarely" for spec in specs)
     runs: Runs = "rarely" if is_rare else "often"
-    found = interleaved(runners, cores, budget=seconds * len(runners), runs=runs)
+    budget = seconds * len(runners)
+    found = interleaved(runners, cores, budget=budget, runs=runs, patience=LONG)
     return [Series(tuple(times)) for times in found]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from collage_dsl.graph import Measuring, Runs
 from collage_dsl.graph.arrays import Array
 from collage_dsl.measuring.interval import is_exact
-from collage_dsl.measuring.pace import BRIEF, LONG, SLOWER, Pace, Patience
+from collage_dsl.measuring.pace import BRIEF, SLOWER, Pace, Patience
 from collage_dsl.measuring.processor import last_level_cache_bytes
 
 Call = Callable[[], object]
@@ -180,7 +180,12 @@ def times_in_turn(
 
 
 def interleaved(
-    calls: Sequence[Call], num_cores: int, *, budget: float, runs: Runs = "often"
+    calls: Sequence[Call],
+    num_cores: int,
+    *,
+    budget: float,
+    runs: Runs = "often",
+    patience: Patience = BRIEF,
 ) -> list[list[float]]:
     """
     The seconds of each of `calls`. They run in turn, so that a disturbance of the machine disturbs
@@ -188,14 +193,14 @@ def interleaved(
     used the caches meanwhile. So in its turn, a call runs some times before it is timed some times,
     and once more before each of these. What runs rarely has its data in memory. Stops after
     `budget` seconds, but not before each is timed five times. While the machine is slower than it
-    was before, they wait for some seconds. Calls that the machine still began or ended slower than
-    others are left out, if five remain of each.
+    was before, they wait, as long as the `patience` says. Calls that the machine still began or
+    ended slower than others are left out, if five remain of each.
 
     A call that takes longer than the budget, and ten times as long as another, runs only twice.
     """
     hopeless = _hopeless(calls, num_cores, budget)
     running = [(place, call) for place, call in enumerate(calls) if place not in hopeless]
-    pace, count = Pace(inf, LONG), 0
+    pace, count = Pace(inf, patience), 0
     every: dict[int, list[tuple[float, float]]] = {place: [] for place, _ in running}
     deadline = time.monotonic() + budget
     while count < _LEAST or (count < _MOST and time.monotonic() < deadline):
