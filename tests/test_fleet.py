@@ -63,6 +63,7 @@ from collage_dsl.measuring.executors import (
 from collage_dsl.measuring.key import context_of
 from collage_dsl.measuring.machine import Machine, this_machine
 from collage_dsl.measuring.overheads import MeasuringError
+from collage_dsl.measuring.pace import LONG
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.remote import RemoteDevice, RemoteError, Tracker, address_of
 from collage_dsl.measuring.remote_server import Lane, _serve_session
@@ -138,12 +139,14 @@ def test_a_task_arrives_as_it_was_sent() -> None:
         constants=((0, np.array([[1.5, -2]], np.float32)), (1, None)),
         given={2: np.array([3], np.int64), 3: np.array(["a", "b"], object), 4: [None, True]},
         others=1 << 20,
+        patience=LONG,
     )
 
     found = value_of(text_of(sent))
 
     assert text_of(found) == text_of(sent)
     assert (found.toolchain, found.backend) == (sent.toolchain, sent.backend)
+    assert found.patience == LONG
     assert found.toolchain.options == sent.toolchain.options
     np.testing.assert_array_equal(found.constants[0][1], sent.constants[0][1])
     assert found.given[3].tolist() == ["a", "b"]

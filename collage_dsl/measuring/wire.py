@@ -33,6 +33,7 @@ from collage_dsl.graph import (
 )
 from collage_dsl.graph.device import Device
 from collage_dsl.graph.tuning import Place
+from collage_dsl.measuring.pace import Patience
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import (
     Check,
@@ -47,7 +48,8 @@ from collage_dsl.measuring.task import (
 _CLASSES: Mapping[str, type[Any]] = {
     each.__name__: each
     for each in (
-        *(Check, Failed, InTurn, InTurnTask, KernelTask, Overhead, OverheadTask, Spread, Timing),
+        *(Check, Failed, InTurn, InTurnTask, KernelTask, Overhead, OverheadTask, Patience),
+        *(Spread, Timing),
         *(Device, Measuring, Node, OpaqueType, TensorType, Toolchain, TupleType),
         *(Place, Record, Tuning),
     )
