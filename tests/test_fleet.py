@@ -540,7 +540,7 @@ def test_builders_and_devices_hear_of_the_memory_that_a_kernel_may_take(
 def test_kernels_that_may_cost_the_same_are_timed_in_turn_on_one_device(
     store: CostStore,
 ) -> None:
-    spread = replace(SPREAD, method=SPREAD.method + IN_TURN)
+    spread = replace(SPREAD, method=SPREAD.method + IN_TURN, speed=1.0)
     in_turn = InTurn((Timing(1.0, spread=spread), Timing(1.005, spread=spread)))
     devices = Scripted()
     devices.usual = Timing(1.0, spread=SPREAD)
