@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from collage_dsl.engine.sizes import Part, timed_draw
+from collage_dsl.frontend.errors import FrontendError
 from collage_dsl.frontend.reference import REFUSALS
 from collage_dsl.graph.arrays import Array
 from collage_dsl.realization.draws import NoDraw, draws_of, other_draws, timed_sizes_of
@@ -56,11 +57,12 @@ def drawn(model: Any, part: Part) -> Part:
 
 
 def timed(model: Any, part: Part) -> Part:
-    """The part of `model`, with the first sizes at which it runs and may be timed."""
+    """The part of `model`, with the first sizes at which it runs, if it runs anywhere."""
     *larger, _ = timed_sizes_of(part.graph)
-    if part.inputs is not None or not larger:
-        return part
-    return _timed(part, runner(model, part.shapes))
+    if part.inputs is None and larger:
+        with suppress(FrontendError):
+            return _timed(part, runner(model, part.shapes))
+    return part
 
 
 def _timed(part: Part, run: Callable[[Mapping[str, Array]], object]) -> Part:
