@@ -57,9 +57,10 @@ def without_ties(
         if not isinstance(plan, Plan):
             break
         groups = rivals(plan, costs)
-        alone = [[(each,)] for other in others_of(found) for each in other.candidates]
-        timed = [*_large(groups, plan), *alone] if rounds < _ROUNDS else ()
-        if not settle(groups, timed):
+        timed = [*_large(groups, plan)]
+        for other in others_of(found):
+            timed += _large([[(each,)] for each in other.candidates], other)
+        if not settle(groups, timed if rounds < _ROUNDS else ()):
             break
         costs.clear()
         found = search(recorded)

@@ -48,7 +48,8 @@ def drawn(model: Any, part: Part) -> Part:
     try:
         run(usual.inputs)
     except REFUSALS as error:
-        for other in (timed_draw(part), *other_draws(part.graph)):
+        larger = [timed_draw(part)] if part.timed else []
+        for other in (*larger, *other_draws(part.graph)):
             with suppress(*REFUSALS):
                 run(other.inputs)
                 return replace(part, inputs=other.inputs)
