@@ -154,7 +154,8 @@ def alternated(
     is_rare = all(spec.target.measure.runs == "rarely" for spec in specs)
     runs: Runs = "rarely" if is_rare else "often"
     budget = seconds * len(runners)
-    found = interleaved(runners, cores, budget=budget, runs=runs, patience=LONG)
+    patience = replace(LONG, at_once=min(budget, LONG.at_once))
+    found = interleaved(runners, cores, budget=budget, runs=runs, patience=patience)
     return [Series(tuple(times)) for times in found]
 
 

@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar
 
@@ -20,12 +20,12 @@ usual seconds. The frequency changes by less while other cores work or rest.
 class Patience:
     """
     How long a process waits for a slower machine: so many `seconds`, and this `part` of its time;
-    but for what is timed now at most `at_once` seconds.
+    but for what is timed now at most `at_once` seconds, which makes it no other patience.
     """
 
     seconds: float
     part: float
-    at_once: float = inf
+    at_once: float = field(default=inf, compare=False)
 
 
 BRIEF = Patience(1.0, 0.1)
