@@ -1,7 +1,6 @@
 """The cost function that measures: it builds and times each distinct kernel once per machine."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import nan
 from typing import Any, Self
 
@@ -12,43 +11,31 @@ from collage_dsl.cost.records import Records
 from collage_dsl.graph import CandidateKernel
 from collage_dsl.graph.sizes import Sizes
 from collage_dsl.graph.tuning import TUNED
+from collage_dsl.measuring.again import Again
 from collage_dsl.measuring.counts import Counts
 from collage_dsl.measuring.executors import Fleet
 from collage_dsl.measuring.kept import Kept
 from collage_dsl.measuring.kernels import Kernels
+from collage_dsl.measuring.known import Known
 from collage_dsl.measuring.machine import this_machine
-from collage_dsl.measuring.pace import LONG
 from collage_dsl.measuring.process import Failed
 from collage_dsl.measuring.task import Answer, Task, Timing
 from collage_dsl.measuring.timer import Timer
-from collage_dsl.measuring.timing import AFTER_WAITING, LOWER_OF_TWO
 from collage_dsl.measuring.ways import (
     Key,
     Wanted,
-    Way,
     Ways,
-    by_variant,
     cheapest_of,
-    close_variants,
-    close_ways,
-    doubted,
-    doubted_in_turn,
     is_unsure,
-    joined,
     made_equal,
     margin_of,
     may_be_equal,
     runs,
-    slowed,
     variant_of,
-    was_in_turn,
 )
 from collage_dsl.measuring.worker import Job
 
 _MIB = 1 << 20
-
-_Again = tuple[Way, Job[Task, Any]]
-"""Kernels, and what times them again."""
 
 
 class MeasuredCost:
@@ -108,7 +95,8 @@ class MeasuredCost:
             elsewhere=fleet is not None,
         )
         self.timer = Timer(self.kernels, self.counts, memory=memory, fleet=fleet)
-        self._known: dict[Key, tuple[Measurement, ...]] = {}
+        self._known = Known()
+        self._again = Again(self.kernels, self.timer, self._known)
         self._equal: dict[Key, float] = {}
         self._measured_at: dict[CandidateKernel, str] = {}
 
@@ -122,9 +110,9 @@ class MeasuredCost:
         wanted = self.kernels.wanted(candidate)
         if isinstance(wanted, Infeasible):
             return wanted
-        if wanted.key not in self._known:
+        if wanted not in self._known:
             self._price([wanted])
-        self._measured_at[candidate] = self._date(wanted)
+        self._measured_at[candidate] = self._known.date(wanted)
         return self._cost(wanted)
 
     def _cost(self, wanted: Wanted) -> Cost:
@@ -132,7 +120,7 @@ class MeasuredCost:
         The cost of a kernel that is known: its own, or that of all that are equal to it. It may
         have been timed since, so this is not less than its own.
         """
-        cost = self._chosen(wanted).cost
+        cost = self._known.chosen(wanted).cost
         return (
             cost if isinstance(cost, Infeasible) else max(cost, self._equal.get(wanted.key, cost))
         )
@@ -144,17 +132,17 @@ class MeasuredCost:
             return wanted
         if reason := self.kernels.unsupported(wanted):
             return Infeasible(reason)
-        if wanted.key not in self._known:
+        if wanted not in self._known:
             if not self._is_recorded(wanted, or_all_but=TUNED):
                 return nan
             self.counts.found += 1
-        self._measured_at[candidate] = self._date(wanted)
+        self._measured_at[candidate] = self._known.date(wanted)
         return self._cost(wanted)
 
     def has(self, candidate: CandidateKernel) -> bool:
         """Whether the cost of a kernel is known, or in the store, so that nothing is measured."""
         wanted = self.kernels.wanted(candidate)
-        if isinstance(wanted, Infeasible) or wanted.key in self._known:
+        if isinstance(wanted, Infeasible) or wanted in self._known:
             return True
         if self.kernels.unsupported(wanted) or not self._is_recorded(wanted):
             return False
@@ -176,9 +164,6 @@ class MeasuredCost:
         self._learned(wanted, found)
         return True
 
-    def _date(self, wanted: Wanted) -> str:
-        return max(each.measured_at for each in self._known[wanted.key])
-
     def measured_at(self, candidate: CandidateKernel) -> str:
         """When a cost that was asked for was measured, in UTC; empty where it was not measured."""
         return self._measured_at.get(candidate, "")
@@ -197,158 +182,28 @@ class MeasuredCost:
         later run, which finds every cost that it asks for in the store.
         """
         timed = list(timed)
-        if self._are_changed(self._compared(timed)) or self._are_changed(self._waiting(timed)):
+        if self._again.compare(timed) or self._again.wait(timed):
             self._equal.clear()
             return True
-        every = [wanted for group in groups for way in self._ways(group) for wanted, _ in way]
+        every = [wanted for group in groups for way in self._again.ways(group) for wanted, _ in way]
         before = list(map(self._cost, every))
         for group in groups:  # A kernel may be in several groups, where a model repeats itself.
-            for key, cost in made_equal(self._ways(group)):
+            for key, cost in made_equal(self._again.ways(group)):
                 self._equal[key] = max(cost, self._equal.get(key, cost))
         return before != list(map(self._cost, every))
-
-    def _doubted(self, groups: Iterable[Ways], unsure: Iterable[Way]) -> Way:
-        """The kernels of groups whose costs are doubted, except those that are `unsure`."""
-        known = {wanted.key for parts in unsure for wanted, _ in parts}
-        found = {part[0].key: part for group in groups for part in doubted(self._ways(group))}
-        return tuple(part for key, part in found.items() if key not in known)
-
-    def _compared(self, groups: Sequence[Ways]) -> list[_Again]:
-        """
-        Ways that may cost the same, and were not timed in turn yet, are timed so; and those whose
-        costs are doubted are timed once more.
-        """
-        unsure = joined(filter(is_unsure, map(self._close, groups)))
-        twice = (
-            [] if unsure else joined(filter(None, map(doubted_in_turn, map(self._ways, groups))))
-        )
-        return [
-            *((parts, self._in_turn(parts)) for parts in unsure),
-            *(((part,), self._again(*part)) for part in self._doubted(groups, unsure)),
-            *((parts, self._again_in_turn(parts)) for parts in twice),
-        ]
-
-    def _waiting(self, groups: Sequence[Ways]) -> list[_Again]:
-        """
-        Planned kernels that were timed while the machine was slower than usual are timed once more.
-        """
-        parts = {part[0].key: part for group in groups for part in slowed(self._ways(group))}
-        return [((part,), self._after_waiting(*part)) for part in parts.values()]
-
-    def _are_changed(self, again: Sequence[_Again]) -> bool:
-        """Time kernels again; whether any costs something else now."""
-        every = [wanted for parts, _ in again for wanted, _ in parts]
-        before = [self._chosen(wanted) for wanted in every]
-        self.timer.know(each for wanted in every for each in wanted.offered)
-        self.timer.run(job for _, job in again)
-        pairs = zip(before, map(self._chosen, every), strict=True)
-        return any((old.variant, old.cost) != (new.variant, new.cost) for old, new in pairs)
-
-    def _close(self, group: Ways) -> Way:
-        """
-        The kernels of ways that may cost the least, by each variant that may be the cheapest. Of
-        those that were timed in turn before, only the kernels of the first two ways. None where one
-        way costs the least, if that is several kernels: each of them is in a group by itself.
-        """
-        close = close_ways(self._ways(group))
-        if len(close) == 1 and len(close[0]) > 1:
-            return ()
-        first = {wanted.key for way in close[:2] for wanted, _ in way}
-        parts = {part[0].key: part for way in close for part in way}
-        return tuple(
-            (wanted, each)
-            for wanted, chosen in parts.values()
-            for each in close_variants(self._known[wanted.key], chosen)
-            if wanted.key in first or not was_in_turn(each)
-        )
-
-    def _ways(self, group: Ways) -> list[Way]:
-        """Those of which all kernels were measured and can run, by their chosen variants."""
-        ways = []
-        for way in group:
-            wanted = [w for w in map(self.kernels.wanted, way) if isinstance(w, Wanted)]
-            parts = [(w, self._chosen(w)) for w in wanted if w.key in self._known]
-            can_run = (not isinstance(measured.cost, Infeasible) for _, measured in parts)
-            if len(parts) == len(way) and all(can_run):
-                ways.append(tuple(parts))
-        return ways
-
-    def _chosen(self, wanted: Wanted) -> Measurement:
-        return cheapest_of(self._known[wanted.key], margin_of(wanted.offered[0]))
-
-    def _in_turn(self, parts: Way) -> Job[Task, Any]:
-        """Time kernels again, in turn, and keep what they take if all of them can run."""
-        new = yield from self._timed_in_turn(parts)
-        for (wanted, _), measured in zip(parts, new, strict=True):
-            self._replace(wanted, measured)
-
-    def _again(self, wanted: Wanted, known: Measurement) -> Job[Task, Any]:
-        """Time a kernel once more, and keep the lower of the two times."""
-        again = yield from self.timer.time(by_variant(wanted, known))
-        self._keep_lower(wanted, known, again)
-
-    def _again_in_turn(self, parts: Way) -> Job[Task, Any]:
-        """Time kernels in turn once more, and keep the lower of the two times of each."""
-        timings = yield from self.timer.time_in_turn([by_variant(*part) for part in parts])
-        if timings is not None:
-            for part, again in zip(parts, timings, strict=True):
-                self._keep_lower(*part, again)
-
-    def _keep_lower(self, wanted: Wanted, known: Measurement, again: Timing | Failed) -> None:
-        """Keep the lower of two times of a kernel, of which the second may have failed."""
-        cost, spread = known.cost, known.spread
-        assert spread is not None
-        assert not isinstance(cost, Infeasible)
-        if isinstance(again, Timing) and again.spread and again.seconds < cost:
-            cost, spread = again.seconds, again.spread
-        spread = replace(spread, method=spread.method.removesuffix(LOWER_OF_TWO) + LOWER_OF_TWO)
-        self._replace(wanted, self._kept.keep(replace(known, cost=cost, spread=spread)))
-
-    def _after_waiting(self, wanted: Wanted, known: Measurement) -> Job[Task, Any]:
-        """
-        Time a kernel once more, and wait longer for the usual speed of the machine. Keeps the time
-        at the higher speed.
-        """
-        spread, cost = known.spread, known.cost
-        assert spread is not None
-        again = yield from self.timer.time(by_variant(wanted, known), LONG)
-        said = spread.method + AFTER_WAITING
-        if isinstance(again, Timing) and again.spread and again.spread.speed > spread.speed:
-            cost, spread = again.seconds, again.spread
-        spread = replace(spread, method=said)
-        self._replace(wanted, self._kept.keep(replace(known, cost=cost, spread=spread)))
-
-    def _replace(self, wanted: Wanted, measured: Measurement) -> None:
-        """Know another measurement by a variant, which is in the store too."""
-        known = self._known[wanted.key]
-        self._known[wanted.key] = tuple(
-            measured if each.variant == measured.variant else each for each in known
-        )
-
-    def _timed_in_turn(
-        self, parts: Way
-    ) -> Generator[tuple[Task, float], Answer, list[Measurement]]:
-        """New measurements of kernels; the known ones where any kernel fails now."""
-        known = [measured for _, measured in parts]
-        timings = yield from self.timer.time_in_turn([by_variant(*part) for part in parts])
-        if timings is None:
-            return known
-        pairs = zip(known, timings, strict=True)
-        new = [replace(old, cost=each.seconds, spread=each.spread) for old, each in pairs]
-        return list(map(self._kept.keep, new))
 
     def ahead(self, candidates: Iterable[CandidateKernel]) -> None:
         """Find out the costs of kernels that will be asked for."""
         wanted = (self.kernels.wanted(candidate) for candidate in candidates)
         by_key = {each.key: each for each in wanted if not isinstance(each, Infeasible)}
-        self._price([each for key, each in by_key.items() if key not in self._known])
+        self._price([each for each in by_key.values() if each not in self._known])
 
     def variants(self, candidate: CandidateKernel) -> tuple[Variant, ...]:
         """The variants of a kernel whose cost was asked for; empty for other kernels."""
         wanted = self.kernels.wanted(candidate)
         if isinstance(wanted, Infeasible) or not wanted.backend.variants:
             return ()
-        return tuple(map(variant_of, self._known.get(wanted.key, ())))
+        return tuple(map(variant_of, self._known.every(wanted)))
 
     def _price(self, wanted: Sequence[Wanted]) -> None:
         """Find out the costs of kernels that are not known yet."""
@@ -391,13 +246,14 @@ class MeasuredCost:
         )
         if not is_unsure(close):
             return every
-        new = yield from self._timed_in_turn(close)
+        new = yield from self._again.timed_in_turn(close)
         by_variant = {each.variant: each for each in new}
         return [by_variant.get(each.variant, each) for each in every]
 
     def _learned(self, wanted: Wanted, measured: Iterable[Measurement]) -> None:
-        known = self._known[wanted.key] = tuple(measured)
-        self.counts.learn(self._chosen(wanted).cost, filter(None, map(expiry, known)))
+        known = list(measured)
+        self._known.learn(wanted, known)
+        self.counts.learn(self._known.chosen(wanted).cost, filter(None, map(expiry, known)))
 
     def _stored(self, wanted: Wanted) -> list[Measurement | None]:
         """What the store has for each variant of a kernel."""

@@ -16,6 +16,7 @@ from collage_dsl.backends.schedule.expressions import (
     called,
     constant,
     integer,
+    loads,
     variables,
 )
 from collage_dsl.backends.schedule.groups import Inlined, value_at
@@ -31,6 +32,7 @@ from collage_dsl.backends.schedule.loops import (
     vector,
     vectorised,
 )
+from collage_dsl.backends.schedule.sizes import size_of
 from collage_dsl.backends.schedule.stages import Axis, Stage, shape
 
 
@@ -161,8 +163,8 @@ def _padded(
         limits = bound(condition, stage)
         if limits is not None:
             dimension, low, high = limits
-            lower[dimension] = max(lower[dimension], low)
-            upper[dimension] = min(upper[dimension], high)
+            lower[dimension] = size_of(tirx.max(integer(lower[dimension]), integer(low)))
+            upper[dimension] = size_of(tirx.min(integer(upper[dimension]), integer(high)))
         elif variables(condition) & moving:
             return None
         else:
@@ -178,17 +180,22 @@ def conjuncts(condition: Expr) -> list[Expr]:
 
 
 def bound(condition: Expr, stage: Stage) -> tuple[int, int, int] | None:
-    """The dimension and its bounds that follow from a comparison with a constant."""
+    """The dimension and its bounds that follow from a comparison with what no axis changes."""
     if not isinstance(condition, (tirx.LE, tirx.LT)):
         return None
     strict = isinstance(condition, tirx.LT)
+    axes = {axis.var for axis in stage.spatial}
     for dimension, axis in enumerate(stage.spatial):
-        low, high = constant(condition.a), constant(condition.b)
-        if low is not None and axis.var.same_as(condition.b):
+        if axis.var.same_as(condition.b) and (low := _size(condition.a, axes)) is not None:
             return dimension, low + strict, axis.extent
-        if high is not None and axis.var.same_as(condition.a):
+        if axis.var.same_as(condition.a) and (high := _size(condition.b, axes)) is not None:
             return dimension, 0, high + (not strict)
     return None
+
+
+def _size(value: Expr, axes: set[tirx.Var]) -> int | None:
+    """A value in which no axis is and nothing is read; None for another."""
+    return None if variables(value) & axes or loads(value) else size_of(value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

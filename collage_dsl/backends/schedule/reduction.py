@@ -274,12 +274,16 @@ class _Tile:
         where |= {axis.var: r for axis, r in zip(stage.reduced, reduced, strict=True)}
         value = substitute(self.context.inlined.expand(stage.value), where)
         if self.used is not None:
-            value = _where(value, position < integer(self.used), variables(position), stage.buffer)
+            exists = position < integer(self.used)
+            value = where_exists(value, exists, variables(position), stage.buffer)
         return vectorisable(value)
 
 
-def _where(value: Expr, exists: Expr, lanes: set[tirx.Var], own: Buffer) -> Expr:
-    """`value`, which reads along `lanes` only what `exists`, and 0 in place of the rest."""
+def where_exists(value: Expr, exists: Expr, lanes: set[tirx.Var], own: Buffer) -> Expr:
+    """
+    `value`, which reads along `lanes` only what `exists`, and 0 in place of the rest. It reads the
+    whole of `own`.
+    """
 
     def read(access: TensorLoad) -> Expr:
         if access.source.same_as(own) or not variables(access) & lanes:

@@ -22,11 +22,12 @@ TURNED = 24  # the time to transpose the sums of a tile of channels, in steps of
 @dataclass(frozen=True, slots=True)
 class ImageBlocks:
     """
-    `strips` of `rows` rows of the image, of which the last may have fewer, in tiles of `tile`
-    pixels.
+    `strips` of `strip` pixels, of which the last may have fewer, in tiles of `tile` pixels. A strip
+    has `rows` rows of the image, or 0 if it may begin and end inside of a row.
     """
 
     rows: int
+    strip: int
     strips: int
     tile: int
     filters: PackedFilters
@@ -44,7 +45,7 @@ def in_strips(form: ImageProduct, machine: Machine, filters: PackedFilters) -> I
     strips = -(-form.height // rows)
     pixels = rows * form.width
     tile = tiles_of(pixels, (machine.registers - OTHERS) // VECTORS, 1, waiting=False).height
-    return ImageBlocks(rows, strips, tile, filters)
+    return ImageBlocks(rows, pixels, strips, tile, filters)
 
 
 def pixel_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks | None:
@@ -57,8 +58,7 @@ def pixel_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks | None:
     """
     if not machine.has_few_registers:
         return None
-    height = tiles_of(form.column.extent, MOST_FILTERS, 1, waiting=False).height
-    tile = (machine.registers - 1) // (height + 1) * machine.lanes
+    height, tile = _pixel_tile(form, machine)
 
     def computed(rows: int) -> int:
         """The pixels of strips of so many rows, also those that do not exist."""
@@ -72,7 +72,25 @@ def pixel_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks | None:
     scattered = SCATTERED if form.taps > 1 else 1.0
     if computed(rows) * inner > form.height * form.width * (inner + TURNED) * scattered:
         return None
-    return ImageBlocks(rows, -(-form.height // rows), tile, _filters(form, 1, height))
+    strips = -(-form.height // rows)
+    return ImageBlocks(rows, rows * form.width, strips, tile, _filters(form, 1, height))
+
+
+def flat_blocks(form: ImageProduct, machine: Machine) -> ImageBlocks:
+    """
+    The blocks of a convolution of images of any sides, with pixels in vectors: as many pixels in
+    each strip, wherever rows end.
+    """
+    height, tile = _pixel_tile(form, machine)
+    strip = max(1, PIXELS // tile) * tile
+    strips = -(-(form.height * form.width) // strip)
+    return ImageBlocks(0, strip, strips, tile, _filters(form, 1, height))
+
+
+def _pixel_tile(form: ImageProduct, machine: Machine) -> tuple[int, int]:
+    """The filters and the pixels of a tile with pixels in vectors."""
+    height = tiles_of(form.column.extent, MOST_FILTERS, 1, waiting=False).height
+    return height, (machine.registers - 1) // (height + 1) * machine.lanes
 
 
 def _filters(form: ImageProduct, lanes: int, vectors: int) -> PackedFilters:

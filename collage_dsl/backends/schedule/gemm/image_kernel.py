@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 
 from tvm import tirx
@@ -26,6 +27,7 @@ from collage_dsl.backends.schedule.loops import (
     loop,
     nest,
     parallel,
+    parallel_nest,
     prefetched_share,
     scoped,
     scratch,
@@ -77,25 +79,32 @@ class ImageKernel:
         self.panels = blocks.filters.panels
         self.inner = self.panels.inner
         self.y, self.x = form.window.y, form.window.x
-        self.image = self._image()
-        self.strip = blocks.rows * form.width
+        self.strip = blocks.strip
         self.tiles = -(-self.strip // blocks.tile)
-        self.copies = -(-form.width // self.lanes) * self.lanes
-        needed = max(
-            self.tiles * blocks.tile, (blocks.rows - 1) * form.width + self.copies, self.lanes
-        )
-        vectors = -(-needed // self.lanes)
-        self.pitch = (vectors | 1) * self.lanes
+        self.channels = self.inner // form.taps
 
-    def _image(self) -> Packed:
+    @cached_property
+    def copies(self) -> int:
+        """The pixels of a row of the image, in full vectors."""
+        return -(-self.form.width // self.lanes) * self.lanes
+
+    @cached_property
+    def pitch(self) -> int:
+        """The distance between the copied pixels of two inner indexes."""
+        after_last_row = (self.blocks.rows - 1) * self.form.width + self.copies
+        needed = max(self.tiles * self.blocks.tile, after_last_row, self.lanes)
+        vectors = -(-needed // self.lanes)
+        return (vectors | 1) * self.lanes
+
+    @cached_property
+    def image(self) -> Packed:
         """The part of the image that a strip reads, with its padding."""
         x = _unslid(self.x, self.form.width)
         y = self.y and _unslid(self.y, self.form.height)
         if y and self.blocks.strips > 1:
             y = y.anywhere()
         height = _reached(self.y, self.blocks.rows) if self.y else 1
-        channels = self.inner // self.form.taps
-        return Packed(y, x, channels, height, x.axis.extent, self.lanes)
+        return Packed(y, x, self.channels, height, x.axis.extent, self.lanes)
 
     def statement(self) -> Stmt:
         """The whole computation. Cores share the strips, or the work inside if these are few."""
@@ -104,8 +113,8 @@ class ImageKernel:
         total, cores = prod(counts), self.context.machine.cores
         inside = total < 4 * cores and total % cores != 0
 
-        def task(number: Expr) -> Stmt:
-            *at, strip = split_index(number, counts)
+        def task(index: list[Expr]) -> Stmt:
+            *at, strip = index
             where = {axis.var: i for axis, i in zip(form.window.batch, at, strict=True)}
             group: Expr = integer(0)
             for axis in form.groups:
@@ -113,12 +122,12 @@ class ImageKernel:
             place = Place(form.fixed | where, group, strip)
             return self._strip(place, cores if inside else 1)
 
-        return parallel(total, 1 if inside else cores, task)
+        return parallel_nest(counts, 1 if inside else cores, task)
 
     def _strip(self, place: Place, cores: int) -> Stmt:
         """Multiply one part of the channels after another, then store the results."""
-        image = scratch(self.image.size + self.copies * self.x.stride, self.dtype, "image")
-        pixels = scratch(self.inner * self.pitch + self._after_pixels, self.dtype, "pixels")
+        image = scratch(self._image_size, self.dtype, "image")
+        pixels = scratch(self._pixels_size, self.dtype, "pixels")
         buffers = Buffers(image, pixels, self._sums())
         parts = loop(
             self.blocks.filters.parts,
@@ -152,9 +161,19 @@ class ImageKernel:
         if self._in_order:
             pixels = [self._copied(place, buffers, part, cores)]
         else:
-            pixels = [self._fill(place, buffers.image, part), self._by_taps(buffers, cores)]
+            pixels = self._by_taps(place, buffers, part, cores)
         panels = self.panels.each(lambda panel: self._panel(place, buffers, part, panel), cores)
         return sequence([*pixels, *self._before_panels(buffers), panels])
+
+    @property
+    def _image_size(self) -> int:
+        """The elements of the buffer for the image."""
+        return self.image.size + self.copies * self.x.stride
+
+    @property
+    def _pixels_size(self) -> int:
+        """The elements of the buffer for pixels by tap."""
+        return self.inner * self.pitch + self._after_pixels
 
     @property
     def _after_pixels(self) -> int:
@@ -180,7 +199,7 @@ class ImageKernel:
     def _indices(self, place: Place, part: Expr, channel: Expr) -> list[Expr]:
         """Where a channel of the image is, at its first pixel."""
         window = self.form.window
-        first = part * self.image.channels + channel
+        first = part * self.channels + channel
         parts = split_index(first, extents(window.channels))
         at = place.where | {a.var: p for a, p in zip(window.channels, parts, strict=True)}
         return [substitute(index, at) for index in window.moving.indices]
@@ -203,7 +222,7 @@ class ImageKernel:
 
         def channels(count: int) -> Stmt:
             return parallel(
-                self.image.channels,
+                self.channels,
                 cores,
                 lambda c: self._each_pixel(count, lambda pixel: copy(c, pixel)),
             )
@@ -247,7 +266,7 @@ class ImageKernel:
             integer(0),
         )
 
-    def _by_taps(self, buffers: Buffers, cores: int) -> Stmt:
+    def _by_taps(self, place: Place, buffers: Buffers, part: Expr, cores: int) -> list[Stmt]:
         """Copy the pixels that each tap reads, without gaps between rows."""
         form, image = self.form, self.image
 
@@ -259,9 +278,10 @@ class ImageKernel:
                 start = start + _offset(self.y, at) * image.pitch
             return self._copied_tap(buffers, start, channel * form.taps + number)
 
-        return parallel(
-            image.channels, cores, lambda c: loop(form.taps, lambda t: tap(c, t), name="tap")
+        copied = parallel(
+            self.channels, cores, lambda c: loop(form.taps, lambda t: tap(c, t), name="tap")
         )
+        return [self._fill(place, buffers.image, part), copied]
 
     def _copied_tap(self, buffers: Buffers, start: Expr, inner: Expr) -> Stmt:
         """
@@ -373,7 +393,7 @@ class ImageKernel:
     @property
     def _last(self) -> int:
         """The number of pixels of the last strip."""
-        return (self.form.height - (self.blocks.strips - 1) * self.blocks.rows) * self.form.width
+        return self.form.height * self.form.width - (self.blocks.strips - 1) * self.strip
 
     def _pixel(self, place: Place, pixel: Expr) -> list[Expr]:
         """The row and the column of a pixel of a strip."""

@@ -15,7 +15,7 @@ from collage_dsl.backends.schedule.chains import Chain
 from collage_dsl.backends.schedule.expressions import Buffer, loads
 from collage_dsl.backends.schedule.gemm.form import Product, product_of
 from collage_dsl.backends.schedule.gemm.image import ImageProduct, image_product
-from collage_dsl.backends.schedule.groups import Group, Inlined, wide_extents
+from collage_dsl.backends.schedule.groups import Group, Inlined, wide, wide_extents
 from collage_dsl.backends.schedule.machine import Dots, Machine
 from collage_dsl.backends.schedule.phases import transposed_of
 from collage_dsl.backends.schedule.scheduled import VariantError
@@ -23,6 +23,7 @@ from collage_dsl.backends.schedule.sizes import is_known
 from collage_dsl.backends.schedule.stages import (
     Program,
     Stage,
+    extents,
     has_only_buffers,
     read_of_any_size,
     without_unused,
@@ -53,11 +54,11 @@ def packable(func: Any, machine: Machine) -> tuple[Program, dict[Buffer, Packabl
     """
     The same, with convolutions of any number of taps and products of bytes. The program has sums of
     integers for those of dequantized bytes. Of a program with unknown sizes, only products of which
-    the number of rows is unknown.
+    the number of rows is unknown, and convolutions of images of any sides.
     """
     program = with_integer_sums(_program_of_any_size(func))
     if not program.is_known:
-        return program, _some(_products_of_rows(program, machine.dots))
+        return program, _some(_products_of_any_size(program, machine.dots))
     for stage in program.stages:
         transposed = transposed_of(stage, program) if stage.reduced else None
         program = transposed.from_weight(program) if transposed else program
@@ -72,12 +73,31 @@ def _packable(dots: Dots | None, stage: Stage, inlined: Inlined) -> Packable | N
     return byte_product(stage, inlined, dots) or byte_image(stage, inlined, dots)
 
 
-def _products_of_rows(program: Program, dots: Dots | None) -> dict[Buffer, Any]:
-    """The products of a program with rows of unknown number, if it has no other sums than these."""
-    forms = _products(program, partial(_of_rows, dots))
+def _products_of_any_size(program: Program, dots: Dots | None) -> dict[Buffer, Any]:
+    """
+    The products of a program with rows of unknown number, and convolutions of images of any sides,
+    if it has no other sums than these.
+    """
+    forms = _products(program, partial(_of_any_size, dots))
     _, groups = outlined(program)
     others = [group for group in groups if isinstance(group, Chain) or _has_sums(group)]
     return forms if all(group.stages[0].buffer in forms for group in others) else {}
+
+
+def _of_any_size(
+    dots: Dots | None, stage: Stage, inlined: Inlined
+) -> ImageProduct | Product | ByteProduct | None:
+    return _of_any_sides(stage, inlined) or _of_rows(dots, stage, inlined)
+
+
+def _of_any_sides(stage: Stage, inlined: Inlined) -> ImageProduct | None:
+    if not any(not is_known(axis.extent) for axis in wide(stage.spatial)[-2:]):
+        return None
+    form = image_product(stage, inlined)
+    if form is None or is_known(form.height * form.width):
+        return None
+    axes = (form.column, *form.window.channels, *form.window.taps, *form.groups)
+    return form if all(map(is_known, extents(axes))) else None
 
 
 def _of_rows(dots: Dots | None, stage: Stage, inlined: Inlined) -> Product | ByteProduct | None:

@@ -39,10 +39,12 @@ from collage_dsl.backends.schedule.byte_products.panels import byte_packing
 from collage_dsl.backends.schedule.context import Context
 from collage_dsl.backends.schedule.expressions import Buffer, integer
 from collage_dsl.backends.schedule.gemm.blocks import Blocks, blocks_of
+from collage_dsl.backends.schedule.gemm.flat_kernel import FlatKernel
 from collage_dsl.backends.schedule.gemm.form import Product
 from collage_dsl.backends.schedule.gemm.image import ImageProduct, filter_packing
 from collage_dsl.backends.schedule.gemm.image_blocks import (
     ImageBlocks,
+    flat_blocks,
     image_blocks,
     pixel_blocks,
 )
@@ -106,15 +108,21 @@ def _method(form: Packable, machine: Machine) -> Method:
 
 
 def _of_image(form: ImageProduct, machine: Machine) -> Method:
-    by_pixels = pixel_blocks(form, machine)
-    kernel = PixelKernel if by_pixels else ImageKernel
-    blocks = by_pixels or image_blocks(form, machine)
+    kernel, blocks = _in_blocks(form, machine)
     packed = _packed(form.weights, blocks.filters.size)
 
     def loops(group: Group, context: Context) -> Stmt:
         return kernel(form, blocks, packed, group, context).statement()
 
     return Method(packed, filter_packing(form, blocks.filters, packed), loops)
+
+
+def _in_blocks(form: ImageProduct, machine: Machine) -> tuple[type[ImageKernel], ImageBlocks]:
+    if not is_known(form.height * form.width):
+        return FlatKernel, flat_blocks(form, machine)
+    if by_pixels := pixel_blocks(form, machine):
+        return PixelKernel, by_pixels
+    return ImageKernel, image_blocks(form, machine)
 
 
 def _of_rows(form: Product, machine: Machine) -> Method:
