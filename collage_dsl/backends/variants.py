@@ -8,7 +8,7 @@ from math import prod
 
 from collage_dsl.backends import depthwise, products, winograd
 from collage_dsl.graph import Form, Graph, Node, TensorType, members, tensors
-from collage_dsl.graph.sizes import with_sizes
+from collage_dsl.graph.sizes import names_in, with_sizes
 from collage_dsl.graph.tuning import TUNED
 from collage_dsl.graph.variants import CONVOLUTIONS, DIRECT, TRANSPOSED, WEIGHTED
 
@@ -19,10 +19,13 @@ IN_PLACE = "in_place"
 def unsuitable(variant: str, graph: Graph, weights: Collection[int]) -> str | None:
     """
     Why `variant` cannot compute `graph`, a kernel by itself; None if it can. `weights` are the
-    nodes of `graph` that are constants of the model. A kernel of any batch is that of one image.
+    nodes of `graph` that are constants of the model. A kernel of any batch is that of one image. A
+    convolution of floats of any sides is computed where one of some sides is.
     """
     if variant not in OF_ROWS:
         graph = of_one_image(graph)
+    if variant in OF_ANY_SIDES and not products.has_byte_products(graph):
+        graph = _of_some_sides(graph)
     if variant != DIRECT and any(not _is_static(node) for node in graph.nodes):
         return f"{variant} is for dimensions that are numbers"
     if variant in OF_FLOATS and products.has_byte_products(graph):
@@ -43,6 +46,8 @@ def unpromising(
     On processors with `few_registers`, `gemm` is faster than `direct` for images of any size, and
     than `depthwise` for some. On those that multiply bytes and add the products in one instruction,
     which is `sums_bytes`, nothing is faster than that for products of bytes.
+
+    For images of any sides no other variant has its weights in another form.
     """
     graph = of_one_image(graph)
     if products.has_byte_products(graph):
@@ -53,6 +58,8 @@ def unpromising(
     transposed = [node for node in graph.nodes if node.op == TRANSPOSED]
     if transposed:
         return _unpromising_transposed(variant, transposed)
+    if variant == "gemm" and _has_any_sides(graph):
+        return None
     if variant == "gemm" and winograd.CHECKS["winograd4"](graph) is None:
         return "gemm multiplies more often than Winograd's algorithm, which is faster"
     if variant == "gemm" and few_registers:
@@ -95,6 +102,30 @@ def of_one_image(graph: Graph) -> Graph:
         return graph
     (names,) = leading
     return with_sizes(graph, {str(name): 1 for name in names})
+
+
+SIDE = 224
+"""What each unknown side of an image is taken for, where a variant computes images of any sides."""
+
+
+def _of_some_sides(graph: Graph) -> Graph:
+    return with_sizes(graph, dict.fromkeys(_names_of_sides(graph), SIDE))
+
+
+def _has_any_sides(graph: Graph) -> bool:
+    return bool(_names_of_sides(graph))
+
+
+def _names_of_sides(graph: Graph) -> frozenset[str]:
+    """The names in the sides of the images that convolutions of `graph` give."""
+    sides = (
+        side
+        for node in graph.nodes
+        if node.op in CONVOLUTIONS and isinstance(node.type, TensorType)
+        for side in (node.type.shape or ())[2:]
+        if str(node.attrs["data_layout"]).startswith("NC")
+    )
+    return frozenset().union(*map(names_in, sides))
 
 
 def _leads(size: object) -> bool:
@@ -189,6 +220,9 @@ PREPARING = frozenset({"gemm", "depthwise", *winograd.CHECKS})
 
 OF_ROWS = frozenset({"gemv", IN_PLACE})
 """The variants that need to know how many rows there are, or where a result lies."""
+
+OF_ANY_SIDES = frozenset({"gemm"})
+"""The variants that compute convolutions of images of any sides, if these are floats."""
 
 OF_FLOATS = frozenset({"gemv", "depthwise"})
 """The variants that compute no products of bytes."""
