@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,31 @@ def heads(x: Array) -> Array:
 
 def pooled(x: Array) -> Array:
     return windows(padded(x, 1, -np.inf), 3, 2).max((-1, -2))
+
+
+def twice(x: Array, at: Callable[[int], Array]) -> Array:
+    """Images of twice the sides, whose places in each side of `x` are those that `at` gives."""
+    for axis in (2, 3):
+        length = x.shape[axis]
+        places = np.clip(at(length), 0, length - 1)
+        rows = np.array([np.interp(places, np.arange(length), row) for row in np.eye(length)])
+        x = np.moveaxis(np.moveaxis(x, axis, -1) @ rows, -1, axis)
+    return x
+
+
+def resized(method: str, coordinates: str, rounding: str) -> Callable[..., Any]:
+    def body(emit: Any, x: Any) -> Any:
+        *_, height, width = x.ty.shape
+        return R.image.resize2d(
+            x,
+            (height * 2, width * 2),
+            layout="NCHW",
+            method=method,
+            coordinate_transformation_mode=coordinates,
+            rounding_method=rounding,
+        )
+
+    return body
 
 
 CASES: dict[str, tuple[list[Shape], Any, Any, list[dict[str, int]]]] = {
@@ -185,6 +211,45 @@ CASES: dict[str, tuple[list[Shape], Any, Any, list[dict[str, int]]]] = {
         lambda x, w: convolved(x, w, padding=1, groups=6),
         IMAGES,
     ),
+    "depthwise of stride 2": (
+        [("b", 6, "h", "w"), (6, 1, 3, 3)],
+        lambda emit, x, w: R.nn.conv2d(x, w, strides=2, padding=1, groups=6),
+        lambda x, w: convolved(x, w, strides=2, padding=1, groups=6),
+        IMAGES,
+    ),
+    "depthwise with gaps": (
+        [("b", 6, "h", "w"), (6, 1, 3, 3)],
+        lambda emit, x, w: R.nn.conv2d(x, w, padding=4, dilation=4, groups=6),
+        lambda x, w: convolved(x, w, padding=4, dilation=4, groups=6),
+        IMAGES,
+    ),
+    "mean of neighbours": (
+        [("b", 6, "h", "w")],
+        lambda emit, x: R.nn.avg_pool2d(x, (3, 3), (1, 1), (1, 1)),
+        lambda x: (
+            windows(padded(x, 1), 3).sum((-1, -2))
+            / windows(padded(np.ones_like(x), 1), 3).sum((-1, -2))
+        ),
+        IMAGES,
+    ),
+    "nearest neighbours": (
+        [("b", 6, "h", "w")],
+        resized("nearest_neighbor", "asymmetric", "floor"),
+        lambda x: x.repeat(2, 2).repeat(2, 3),
+        IMAGES,
+    ),
+    "between neighbours": (
+        [("b", 6, "h", "w")],
+        resized("linear", "half_pixel", ""),
+        lambda x: twice(x, lambda n: (np.arange(2 * n) + 0.5) / 2 - 0.5),
+        IMAGES,
+    ),
+    "between corners": (
+        [("b", 6, "h", "w")],
+        resized("linear", "align_corners", ""),
+        lambda x: twice(x, lambda n: np.arange(2 * n) * (n - 1) / (2 * n - 1)),
+        IMAGES,
+    ),
     "smaller image, reshaped": (
         [("b", 4, "h", 9), (3, 4, 3, 3)],
         lambda emit, x, w: R.reshape(
@@ -220,7 +285,8 @@ def test_a_function_of_any_size(name: str, cores: int) -> None:
 
 OF_OTHERS = (
     *("attention", "convolution of stride 2", "convolution of one tap"),
-    *("convolution to eight channels", "to channels last"),
+    *("convolution to eight channels", "to channels last", "depthwise of stride 2"),
+    *("padded pooling", "nearest neighbours", "between neighbours"),
 )
 
 

@@ -98,8 +98,7 @@ def statement(group: Group, context: Context) -> Stmt:
     if group.rows is not None:
         return rows_statement(group, context)
     if group.anchor is None:
-        resamples = resampled(group, context) if group.is_known else None
-        of_copies = resamples or turned_statement(group, context)
+        of_copies = resampled(group, context) or turned_statement(group, context)
         return of_copies or pointwise_statement(group, context)
     if not group.is_known:
         return sum_of_any_size(group, group.anchor, context)

@@ -11,6 +11,7 @@ from tvm import tirx
 from tvm.ir import Call, TensorLoad
 
 from collage_dsl.backends.schedule.context import Context, finish
+from collage_dsl.backends.schedule.edges import without_choices
 from collage_dsl.backends.schedule.expressions import (
     IF_THEN_ELSE,
     Buffer,
@@ -97,7 +98,18 @@ def _of_any_length(group: Group, context: Context) -> Stmt:
             tile = _Tile(group, context, at, start, count, lanes)
             whole = replace(tile, inner=extents(inner), place=place, rows=rows, used=used)
             most = max(1, (machine.registers - 1) // count - 1 - has_masks)
-            return sequence([each.statement() for each in whole.in_parts(most)])
+
+            def summed(tile: _Tile) -> Stmt:
+                return sequence([each.statement() for each in tile.in_parts(most)])
+
+            inside = whole.inside() if used is None else None
+            if inside is None:
+                return summed(whole)
+            condition, without = inside
+            if count == 1:
+                return tirx.IfThenElse(condition, summed(without), summed(whole))
+            apart = loop(count, lambda v: chunk(start + v * lanes, 1))
+            return tirx.IfThenElse(condition, summed(without), apart)
 
         after = whole * width
         masked = chunk(integer(after + more * lanes), 1, end)
@@ -170,7 +182,8 @@ class _Tile:
     """
     `vectors` of `lanes` elements from `start` on, at an index of the other axes; for `rows` indices
     of the axis number `place`, from that one on. The elements are those of several axes with the
-    extents `inner`, if given. Only the first `used` of them exist, if given.
+    extents `inner`, if given. Only the first `used` of them exist, if given. The tile sums `value`
+    if given, or else what the stage does.
     """
 
     group: Group
@@ -183,6 +196,31 @@ class _Tile:
     place: int = 0
     rows: int = 1
     used: int | None = None
+    value: Expr | None = None
+
+    def inside(self) -> tuple[Expr, _Tile] | None:
+        """Where the whole tile reads nothing beyond an edge, and the tile that asks for none."""
+        stage = self.group.stages[0]
+        last = self.vectors * self.lanes - 1
+        first_index = self._index(integer(0), integer(0))
+        last_index = self._index(integer(self.rows - 1), integer(last))
+        axes = (axis for axis in stage.spatial if axis.extent > 1)
+        pairs = zip(first_index, last_index, strict=True)
+        ranges = {axis.var: pair for axis, pair in zip(axes, pairs, strict=True)}
+        for axis in stage.reduced:
+            ranges[axis.var] = integer(0), integer(axis.extent) - 1
+        found = without_choices(self._summed, ranges)
+        if found is None:
+            return None
+        condition, value = found
+        return condition, replace(self, value=value)
+
+    @property
+    def _summed(self) -> Expr:
+        """What is summed, with inlined buffers replaced by their values."""
+        if self.value is not None:
+            return self.value
+        return self.context.inlined.expand(self.group.stages[0].value)
 
     def in_parts(self, most: int) -> list[_Tile]:
         """The tile in such of equally many rows, at most so many."""
@@ -228,7 +266,7 @@ class _Tile:
         decided once, outside of their loops.
         """
         stage = self.group.stages[0]
-        found = choices(self.context.inlined.expand(stage.value))
+        found = choices(self._summed)
         used = {variable for choice in found for variable in variables(choice.args[0])}
         return tuple(sorted(stage.reduced, key=lambda axis: axis.var not in used))
 
@@ -267,12 +305,12 @@ class _Tile:
         return [*at, *split_index(self.start + position, self.inner or (1,))]
 
     def _value(self, row: Expr, position: Expr, reduced: list[Expr]) -> Expr:
-        """The value of a reduction at one index, with inlined buffers replaced by their values."""
+        """The value of a reduction at one index."""
         stage = self.group.stages[0]
         rest = iter(self._index(row, position))
         where = {axis.var: next(rest) if axis.extent > 1 else integer(0) for axis in stage.spatial}
         where |= {axis.var: r for axis, r in zip(stage.reduced, reduced, strict=True)}
-        value = substitute(self.context.inlined.expand(stage.value), where)
+        value = substitute(self._summed, where)
         if self.used is not None:
             exists = position < integer(self.used)
             value = where_exists(value, exists, variables(position), stage.buffer)

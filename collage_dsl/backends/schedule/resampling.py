@@ -37,15 +37,15 @@ from collage_dsl.backends.schedule.loops import (
     Stmt,
     load,
     loop,
-    parallel,
+    parallel_nest,
     scoped,
     scratch,
     sequence,
-    split_index,
     store,
     vector,
     vectorised,
 )
+from collage_dsl.backends.schedule.sizes import is_known
 from collage_dsl.backends.schedule.stages import Axis, Stage, extents, shape
 from collage_dsl.backends.schedule.tables import Tables
 from collage_dsl.backends.schedule.winograd.maps import Lines
@@ -108,7 +108,8 @@ def resampled(group: Group, context: Context) -> Stmt | None:
     if form is None or images < cores:
         return None
     lanes, width = context.machine.lanes, form.x.extent
-    across, down = Tables(form.x), Tables(form.y)
+    sizes = _sizes(form)
+    across, down = Tables(form.x, sizes), Tables(form.y, sizes)
     columns = _columns(form, lanes)
     line = form.at_x if columns else across.replaced(form.line)
     places = [down.replaced(place) for place in form.places]
@@ -117,8 +118,7 @@ def resampled(group: Group, context: Context) -> Stmt | None:
     combined = replace(combined, value=down.replaced(combined.value))
     stages = (combined, *group.stages[1:])
 
-    def task(number: Expr) -> Stmt:
-        at = split_index(number, extents(outer))
+    def task(at: list[Expr]) -> Stmt:
         held = {axis.var: integer(0) for axis in form.stage.spatial[:-2]}
         held |= {axis.var: index for axis, index in zip(outer, at, strict=True)}
 
@@ -144,9 +144,15 @@ def resampled(group: Group, context: Context) -> Stmt | None:
         all_lines = loop(form.rows, lambda row: written(row, row), name="row")
         return sequence([all_lines, loop(form.y.extent, result, name="y")])
 
-    each = parallel(images, cores, lambda number: scoped([lines], task(number), "image"))
+    each = parallel_nest(extents(outer), cores, lambda at: scoped([lines], task(at), "image"))
     filled = [*across.statements(), *down.statements()]
     return scoped([*across.buffers, *down.buffers], sequence([*filled, each]), "tables")
+
+
+def _sizes(form: Resampling) -> set[Var]:
+    """The variables in the sizes of the image and of the result."""
+    buffers = [form.stage.buffer, *(read.source for read in loads(form.stage.value))]
+    return {var for buffer in buffers for size in buffer.shape for var in variables(size)}
 
 
 def resampling_of(stage: Stage) -> Resampling | None:
@@ -225,7 +231,9 @@ def _columns(form: Resampling, lanes: int) -> list[int]:
     them is taken from two vectors of neighbours at most; else none.
     """
     line, extent = form.line, form.x.extent
-    if not isinstance(line, TensorLoad) or not lanes <= extent <= MOST_VECTORS * lanes:
+    if not isinstance(line, TensorLoad) or not is_known(extent):
+        return []
+    if not lanes <= extent <= MOST_VECTORS * lanes:
         return []
     if any(form.x.var in variables(other) for other in line.indices[:-1]):
         return []

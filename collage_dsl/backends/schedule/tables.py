@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 
 import tvm_ffi
@@ -25,14 +26,15 @@ ROUNDING = ("floor", "ceil", "round", "nearbyint", "trunc")
 
 class Tables:
     """
-    What is computed of the elements of an axis alone, once for each of them.
+    What is computed of the elements of an axis and of `sizes` alone, once for each element.
 
     A number that is rounded has a table of its own. Otherwise LLVM may compute it in two ways, so
     that a place and its weight do not belong to the same integer.
     """
 
-    def __init__(self, axis: Axis) -> None:
+    def __init__(self, axis: Axis, sizes: Collection[Var] = ()) -> None:
         self._axis = axis
+        self._sizes = frozenset(sizes)
         self._values: list[Expr] = []
         self.buffers: list[Buffer] = []
 
@@ -44,7 +46,7 @@ class Tables:
             return value
         if isinstance(value, TensorLoad):
             return tirx.BufferLoad(value.source, [self.replaced(each) for each in value.indices])
-        if used == {x} and not loads(value):
+        if used - self._sizes == {x} and not loads(value):
             return self._read(tvm_ffi.structural_map(value, (Call, self._of_table)))
         if isinstance(value, ARITHMETIC):
             return type(value)(self.replaced(value.a), self.replaced(value.b))
