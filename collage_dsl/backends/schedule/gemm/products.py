@@ -114,13 +114,13 @@ def _has_sums(group: Group) -> bool:
 
 def _program(func: Any) -> Program:
     program = _program_of_any_size(func)
-    if not program.is_known:
+    if not program.is_known or not has_only_buffers(func):
         raise VariantError("not all sizes of this function are known")
     return program
 
 
 def _program_of_any_size(func: Any) -> Program:
-    program = read_of_any_size(func) if has_only_buffers(func) else None
+    program = read_of_any_size(func)
     if program is None or any(is_empty(buffer) for buffer in program.parameters):
         raise VariantError("the form of this function is not known")
     return program

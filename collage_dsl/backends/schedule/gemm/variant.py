@@ -88,12 +88,11 @@ def gemm(func: Any, target: Any) -> Scheduled:
         return method.statement(Group(group.stages), context)
 
     taken = {forms[stage].weights: method.packed for stage, method in methods.items()}
-    parameters = [taken.get(buffer, buffer) for buffer in program.parameters]
-    body = body_of(program, parameters, machine, generated)
-    prepared = {
-        program.parameters.index(form.weights): methods[stage].prepare
-        for stage, form in forms.items()
-    }
+    buffers = [taken.get(buffer, buffer) for buffer in program.parameters]
+    body = body_of(program, buffers, machine, generated)
+    before = list(func.params)  # beside the buffers, sizes that are taken as numbers
+    parameters = [taken.get(parameter, parameter) for parameter in before]
+    prepared = {before.index(form.weights): methods[stage].prepare for stage, form in forms.items()}
     return Scheduled(tirx.PrimFunc(parameters, body, func.ret_type, func.attrs), prepared)
 
 
