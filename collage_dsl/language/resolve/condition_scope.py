@@ -27,6 +27,9 @@ class Scope(Protocol):
     def predicates(self) -> Mapping[str, Predicate | None]:
         """The predicates allowed here by name; None for one whose declaration is wrong."""
 
+    def is_other_sort(self, function: ast.Name) -> bool:
+        """Whether a name that is used as a function stands for something else; reports it."""
+
     def use(self, predicate: ast.Name) -> None:
         """Record that a condition uses `predicate`."""
 
@@ -95,6 +98,9 @@ class AttributeScope:
 
     def predicates(self) -> Mapping[str, Predicate | None]:
         return self.values.predicates()
+
+    def is_other_sort(self, function: ast.Name) -> bool:
+        return self.values.is_other_sort(function)
 
     def use(self, predicate: ast.Name) -> None:
         self.values.use(predicate)

@@ -214,9 +214,10 @@ class Checker(Operations):
                 self.findings.error("E0401", name.span, message, some, place=written.span)
                 return None
             instead = idiom(name.text, said)
-            hint: str = "" if instead else fact_meant(name.text, ", ".join(texts))
-            hint = hint or ("" if instead else did_you_mean(name.text, known))
-            hint = hint or f"there are {listed(known, 'and')}" + f"; {instead}" * bool(instead)
+            if not instead and self.scope.is_other_sort(name):
+                return None
+            hint: str = instead or fact_meant(name.text, ", ".join(texts))
+            hint = hint or did_you_mean(name.text, known) or f"there are {listed(known, 'and')}"
             self.findings.error("E0401", name.span, message, hint)
             return None
         arguments = written.arguments

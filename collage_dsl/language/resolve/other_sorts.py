@@ -11,6 +11,7 @@ from collage_dsl.rules.pattern import Pattern
 from collage_dsl.rules.predicate import Predicate
 
 OPERATOR = "an operator"
+FUNCTION = "a function of a condition"
 
 
 def sorts_of(file: ast.File, imported: Mapping[str, object]) -> Mapping[str, str]:
@@ -80,6 +81,8 @@ def _instead(name: str, sort: str, needed: str) -> str:
             return write(f"op_predicate({name})")
         case "a predicate", "an operator":
             return f"a condition asks it: `where {name}(…);`"
+        case (("a pattern" | "an operator" | "a class" | "a kind"), "a function of a condition"):
+            return f"match it in a statement of its own: `y = {name}(…);`"
         case "a target", "a rule":
             return "write the rule of the target as `rule r = …;`, and use it in both"
         case _:

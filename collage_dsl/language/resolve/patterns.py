@@ -185,7 +185,9 @@ class _PatternChecker:
         if not yields:
             if not self.names.broken:
                 message = f"pattern `{self.written.name.text}` has no `yield`"
-                self.findings.error("E0304", self.written.name.span, message, "end with `yield y;`")
+                bound = [s.name.text for s in self.written.statements if isinstance(s, ast.Binding)]
+                hint = f"end with `yield {bound[-1] if bound else 'y'};`"
+                self.findings.error("E0304", self.written.name.span, message, hint)
             return None
         if len(yields) > 1:
             message = "a pattern has only one `yield`"

@@ -18,6 +18,7 @@ from collage_dsl.language.messages.findings import Findings, listed
 from collage_dsl.language.messages.hints import Hint, did_you_mean, write
 from collage_dsl.language.reasoning.operators.calls import unknown_attribute
 from collage_dsl.language.resolve.literal_operands import needed
+from collage_dsl.language.resolve.other_sorts import FUNCTION, is_other_sort
 from collage_dsl.language.resolve.pattern_names import ANY_NAME, Names
 from collage_dsl.language.resolve.scope import PatternScope
 from collage_dsl.language.resolve.sorts import OF_ATTRIBUTE, Sort, Typed, dtype_of
@@ -217,6 +218,9 @@ class ValueScope:
 
     def predicates(self) -> Mapping[str, Predicate | None]:
         return self.scope.predicates
+
+    def is_other_sort(self, function: ast.Name) -> bool:
+        return is_other_sort(function, FUNCTION, self.scope.defined, self.findings)
 
     def use(self, predicate: ast.Name) -> None:
         self.scope.note_use(predicate)
