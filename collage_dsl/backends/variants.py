@@ -55,11 +55,11 @@ def unpromising(
             return None
         if variant in winograd.CHECKS and sums_bytes:
             return f"{variant} computes with floats, gemm is faster for products of bytes"
+    if variant == "gemm" and _has_any_sides(graph):
+        return None
     transposed = [node for node in graph.nodes if node.op == TRANSPOSED]
     if transposed:
         return _unpromising_transposed(variant, transposed)
-    if variant == "gemm" and _has_any_sides(graph):
-        return None
     if variant == "gemm" and winograd.CHECKS["winograd4"](graph) is None:
         return "gemm multiplies more often than Winograd's algorithm, which is faster"
     if variant == "gemm" and few_registers:
@@ -121,7 +121,7 @@ def _names_of_sides(graph: Graph) -> frozenset[str]:
     sides = (
         side
         for node in graph.nodes
-        if node.op in CONVOLUTIONS and isinstance(node.type, TensorType)
+        if node.op in (*CONVOLUTIONS, TRANSPOSED) and isinstance(node.type, TensorType)
         for side in (node.type.shape or ())[2:]
         if str(node.attrs["data_layout"]).startswith("NC")
     )

@@ -32,7 +32,7 @@ from collage_dsl.backends.schedule.loops import (
     vector,
     vectorised,
 )
-from collage_dsl.backends.schedule.sizes import size_of
+from collage_dsl.backends.schedule.sizes import greatest, least, size_of
 from collage_dsl.backends.schedule.stages import Axis, Stage, shape
 
 
@@ -163,8 +163,8 @@ def _padded(
         limits = bound(condition, stage)
         if limits is not None:
             dimension, low, high = limits
-            lower[dimension] = size_of(tirx.max(integer(lower[dimension]), integer(low)))
-            upper[dimension] = size_of(tirx.min(integer(upper[dimension]), integer(high)))
+            lower[dimension] = greatest(lower[dimension], low)
+            upper[dimension] = least(upper[dimension], high)
         elif variables(condition) & moving:
             return None
         else:

@@ -18,6 +18,7 @@ from collage_dsl.backends.schedule.expressions import (
     Expr,
     called,
     choices,
+    equal,
     integer,
     loads,
     replace_loads,
@@ -201,15 +202,15 @@ class _Tile:
     def inside(self) -> tuple[Expr, _Tile] | None:
         """Where the whole tile reads nothing beyond an edge, and the tile that asks for none."""
         stage = self.group.stages[0]
-        last = self.vectors * self.lanes - 1
-        first_index = self._index(integer(0), integer(0))
-        last_index = self._index(integer(self.rows - 1), integer(last))
-        axes = (axis for axis in stage.spatial if axis.extent > 1)
-        pairs = zip(first_index, last_index, strict=True)
-        ranges = {axis.var: pair for axis, pair in zip(axes, pairs, strict=True)}
+        first = self._index(integer(0), integer(0))
+        last = self._index(integer(self.rows - 1), integer(self.vectors * self.lanes - 1))
+        axes = [axis for axis in stage.spatial if axis.extent > 1]
+        pairs = list(zip(axes, zip(first, last, strict=True), strict=True))
+        fixed = {axis.var: low for axis, (low, high) in pairs if equal(low, high)}
+        ranges = {axis.var: ends for axis, ends in pairs if axis.var not in fixed}
         for axis in stage.reduced:
             ranges[axis.var] = integer(0), integer(axis.extent) - 1
-        found = without_choices(self._summed, ranges)
+        found = without_choices(substitute(self._summed, fixed), ranges)
         if found is None:
             return None
         condition, value = found

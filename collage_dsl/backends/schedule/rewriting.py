@@ -9,9 +9,10 @@ from typing import Protocol
 from tvm import tirx
 from tvm.ir import TensorLoad
 
-from collage_dsl.backends.schedule.expressions import Buffer, Expr
+from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer
 from collage_dsl.backends.schedule.images import factors, is_filter
 from collage_dsl.backends.schedule.loops import load
+from collage_dsl.backends.schedule.sizes import is_known
 from collage_dsl.backends.schedule.stages import Axis, Program, Stage, shape
 
 ZERO = tirx.FloatImm("float32", 0.0)
@@ -46,7 +47,14 @@ def images(name: str, sizes: Sequence[int], value: Callable[..., Expr]) -> Stage
     """A stage for images of the `sizes` NCHW, with `value` at the image, channel, row, column."""
     spatial = axes("ncyx", sizes)
     at = tuple(axis.var for axis in spatial)
-    return Stage(spatial, (), tirx.decl_buffer(sizes, "float32", name), at, None, value(*at))
+    return Stage(
+        spatial,
+        (),
+        tirx.decl_buffer(list(map(integer, sizes)), "float32", name),
+        at,
+        None,
+        value(*at),
+    )
 
 
 def extended(image: Buffer, first: tuple[int, int], sizes: tuple[int, int]) -> Stage:
@@ -61,7 +69,8 @@ def extended(image: Buffer, first: tuple[int, int], sizes: tuple[int, int]) -> S
         for place, start, size, extent in zip(places, first, sizes, image_sizes, strict=True):
             if start < 0:
                 read = tirx.if_then_else(place >= 0, read, ZERO)
-            if start + size > extent:
+            beyond = start + size - extent
+            if not is_known(beyond) or beyond > 0:
                 read = tirx.if_then_else(place < extent, read, ZERO)
         return read
 

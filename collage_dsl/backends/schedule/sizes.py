@@ -43,6 +43,16 @@ def typical(size: int) -> int:
     return size.typical if isinstance(size, Size) else size
 
 
+def least(one: int, other: int) -> int:
+    """The lesser of two sizes, whatever they are."""
+    return size_of(tirx.min(_expression(one), _expression(other)))
+
+
+def greatest(one: int, other: int) -> int:
+    """The greater of two sizes, whatever they are."""
+    return size_of(tirx.max(_expression(one), _expression(other)))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Size:
     """A size that `expression` computes. It is as long as `typical` where a schedule compares."""

@@ -29,6 +29,7 @@ from collage_dsl.backends.schedule.expressions import (
 )
 from collage_dsl.backends.schedule.groups import Inlined, wide
 from collage_dsl.backends.schedule.packing import bound, conjuncts
+from collage_dsl.backends.schedule.sizes import greatest, least
 from collage_dsl.backends.schedule.sliding import Sliding, sliding, window
 from collage_dsl.backends.schedule.stages import Axis, Stage, shape, within
 
@@ -130,7 +131,7 @@ def _spread(stage: Stage, inlined: Inlined) -> Spread | None:
             limits, every = bound(part, stage), _every(part, stage)
             if limits is not None:
                 d, lower, upper = limits
-                low[d], high[d] = max(low[d], lower), min(high[d], upper)
+                low[d], high[d] = greatest(low[d], lower), least(high[d], upper)
             elif every is not None and strides[every[0]] == 1:
                 d, strides[d], rests[d] = every
             else:

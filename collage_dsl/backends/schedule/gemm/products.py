@@ -17,7 +17,7 @@ from collage_dsl.backends.schedule.gemm.form import Product, product_of
 from collage_dsl.backends.schedule.gemm.image import ImageProduct, image_product
 from collage_dsl.backends.schedule.groups import Group, Inlined, wide, wide_extents
 from collage_dsl.backends.schedule.machine import Dots, Machine
-from collage_dsl.backends.schedule.phases import transposed_of
+from collage_dsl.backends.schedule.phases import without_zeros
 from collage_dsl.backends.schedule.scheduled import VariantError
 from collage_dsl.backends.schedule.sizes import is_known
 from collage_dsl.backends.schedule.stages import (
@@ -26,7 +26,6 @@ from collage_dsl.backends.schedule.stages import (
     extents,
     has_only_buffers,
     read_of_any_size,
-    without_unused,
 )
 
 
@@ -56,13 +55,9 @@ def packable(func: Any, machine: Machine) -> tuple[Program, dict[Buffer, Packabl
     integers for those of dequantized bytes. Of a program with unknown sizes, only products of which
     the number of rows is unknown, and convolutions of images of any sides.
     """
-    program = with_integer_sums(_program_of_any_size(func))
+    program = without_zeros(with_integer_sums(_program_of_any_size(func)))
     if not program.is_known:
         return program, _some(_products_of_any_size(program, machine.dots))
-    for stage in program.stages:
-        transposed = transposed_of(stage, program) if stage.reduced else None
-        program = transposed.from_weight(program) if transposed else program
-    program = without_unused(program)
     return program, _some(_products(program, partial(_packable, machine.dots)))
 
 
