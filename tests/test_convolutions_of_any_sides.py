@@ -1,4 +1,4 @@
-"""The variant `gemm` computes convolutions of images of any sides."""
+"""Native schedules compute convolutions of images of any sides, also with packed weights."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import pytest
 import tvm
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
-from collage_dsl.backends.schedule import schedule_variant
+from collage_dsl.backends.schedule import schedule, schedule_variant
 from collage_dsl.backends.schedule.scheduled import VariantError
 from tests.cases import covering
 from tests.test_product_variants import FILTERS, RUNNING, Filters
 from tests.test_schedule import Array, built, native
 from tests.test_schedule_slices import Shape, arrays_of, of_any_size
+from tests.test_schedule_slices import check as check_direct
+from tests.test_schedule_transposed import CASES, MORE_CASES, transposed
 
 pytestmark = pytest.mark.usefixtures("small_loops_are_shared")
 
@@ -32,7 +34,7 @@ def check(
     cores: int = 1,
     processor: str | None = None,
 ) -> None:
-    """For each choice of sizes, one compiled function computes what is expected."""
+    """For each choice of sizes, one function of `gemm` computes what is expected."""
     target = native(cores, processor)
     scheduled = schedule_variant(of_any_size(shapes, body), "gemm", target=target)
     kernel = built(scheduled.function, target)
@@ -166,11 +168,89 @@ def test_an_image_without_pixels() -> None:
     )
 
 
-def test_transposed_and_depthwise_convolutions_of_any_sides_have_other_loops() -> None:
-    for call, weight in (
-        (lambda emit, x, w: R.nn.conv2d_transpose(x, w, strides=(2, 2)), (6, 8, 2, 2)),
-        (lambda emit, x, w: R.nn.conv2d(x, w, groups=6), (6, 1, 3, 3)),
-    ):
-        func = of_any_size([(1, 6, "h", "w"), weight], call)
-        with pytest.raises(VariantError):
-            schedule_variant(func, "gemm", target=native())
+IMAGES = [
+    {"b": 1 + n % 2, "h": h, "w": w} for n, (h, w) in enumerate(product((1, 2, 5, 19), repeat=2))
+]
+
+
+@pytest.mark.parametrize(
+    ("image", "weight", "options", "cores"), covering(CASES, [1, 2], rest=MORE_CASES)
+)
+def test_a_transposed_convolution_of_any_sides(
+    image: tuple[int, ...], weight: tuple[int, ...], options: dict[str, Any], cores: int
+) -> None:
+    shapes: list[Shape] = [("b", image[1], "h", "w"), weight]
+    func = schedule(
+        of_any_size(shapes, lambda emit, x, w: R.nn.conv2d_transpose(x, w, **options)),
+        target=native(cores),
+    )
+    check_direct(
+        func, shapes, lambda x, w: transposed(x, w, **options), of_some(options), native(cores)
+    )
+
+
+def of_some(options: dict[str, Any]) -> list[dict[str, int]]:
+    """Images from which a transposed convolution makes pixels."""
+    return [each for each in IMAGES if min(each["h"], each["w"]) > options.get("padding", 0)]
+
+
+@pytest.mark.parametrize(
+    ("weight", "options", "processor"),
+    covering(
+        [
+            ((7, 5, 2, 2), {"strides": 2}),
+            ((40, 12, 4, 4), {"strides": 2, "padding": 1}),
+            ((6, 4, 8, 4), {"strides": (4, 2), "padding": 2}),
+        ],
+        RUNNING,
+    ),
+)
+def test_a_transposed_convolution_of_any_sides_has_packed_weights(
+    weight: tuple[int, ...], options: dict[str, Any], processor: str | None
+) -> None:
+    check(
+        [("b", weight[0], "h", "w"), weight],
+        lambda emit, x, w: R.nn.conv2d_transpose(x, w, **options),
+        lambda x, w: transposed(x, w, **options),
+        of_some(options),
+        processor=processor,
+    )
+
+
+def test_a_transposed_convolution_of_one_axis_and_any_length() -> None:
+    def expected(x: Array, w: Array) -> Array:
+        return transposed(x[:, :, None], w[:, :, None], strides=(1, 4))[:, :, 0]
+
+    shapes: list[Shape] = [(2, 6, "s"), (6, 5, 7)]
+    func = of_any_size(shapes, lambda emit, x, w: R.nn.conv1d_transpose(x, w, strides=4))
+    sizes = [{"s": s} for s in (1, 2, 7, 8, 33, 70)]
+    check_direct(schedule(func, target=native()), shapes, expected, sizes, native())
+
+
+def test_what_follows_a_transposed_convolution_is_computed_with_it() -> None:
+    shapes: list[Shape] = [("b", 6, "h", "w"), (6, 5, 3, 3), (1, 5, 1, 1)]
+
+    def body(emit: Any, x: Any, w: Any, b: Any) -> Any:
+        return R.nn.relu(emit(R.add(emit(R.nn.conv2d_transpose(x, w, strides=2, padding=1)), b)))
+
+    check_direct(
+        schedule(of_any_size(shapes, body), target=native()),
+        shapes,
+        lambda x, w, b: np.maximum(transposed(x, w, 2, 1) + b, 0),
+        [each for each in IMAGES if min(each["h"], each["w"]) > 1],
+        native(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("weight", "call"),
+    [
+        ((6, 8, 3, 3), lambda emit, x, w: R.nn.conv2d_transpose(x, w, strides=2)),
+        ((6, 1, 3, 3), lambda emit, x, w: R.nn.conv2d(x, w, groups=6)),
+    ],
+    ids=["phases of other taps", "depthwise"],
+)
+def test_some_convolutions_of_any_sides_have_no_packed_weights(weight: Any, call: Any) -> None:
+    func = of_any_size([(1, 6, "h", "w"), weight], call)
+    with pytest.raises(VariantError):
+        schedule_variant(func, "gemm", target=native())

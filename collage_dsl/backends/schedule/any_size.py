@@ -25,6 +25,7 @@ from collage_dsl.backends.schedule.loops import (
 )
 from collage_dsl.backends.schedule.reduction import reduction_statement
 from collage_dsl.backends.schedule.stages import Stage, extents
+from collage_dsl.backends.schedule.transposed import phases_of
 
 
 def sum_of_any_size(group: Group, anchor: Stage, context: Context) -> Stmt:
@@ -32,7 +33,13 @@ def sum_of_any_size(group: Group, anchor: Stage, context: Context) -> Stmt:
     form = product_of(anchor, context.inlined)
     if form is not None and not form.by_columns and prod(extents(form.rows)) >= LEAST_ROWS:
         return _product_statement(form, group, context)
-    return reduction_statement(group, context)
+    phases = phases_of(anchor, context.inlined)
+    if phases is None:
+        return reduction_statement(group, context)
+    stages, inlined = phases
+    inside = replace(context, inlined=inlined)
+    groups = [replace(group, stages=(stage, *group.epilogue)) for stage in stages]
+    return sequence([reduction_statement(each, inside) for each in groups])
 
 
 def _product_statement(form: Product, group: Group, context: Context) -> Stmt:

@@ -24,7 +24,6 @@ from collage_dsl.backends.schedule.loops import Stmt, sequence
 from collage_dsl.backends.schedule.machine import Machine, machine_of
 from collage_dsl.backends.schedule.masks import with_masks
 from collage_dsl.backends.schedule.neighbours import without_short_reductions
-from collage_dsl.backends.schedule.phases import without_zeros
 from collage_dsl.backends.schedule.planes import PlaneKernel, slides_over_planes
 from collage_dsl.backends.schedule.pointwise import pointwise_statement
 from collage_dsl.backends.schedule.reduction import reduction_statement
@@ -52,8 +51,6 @@ def scheduled(func: Any, target: tvm.target.Target) -> Any:
         return general(func, machine)
     if any(is_empty(buffer) for buffer in program.parameters):
         return with_starts(func)
-    if not program.is_known:
-        program = without_zeros(program, even=False)
     return func.with_body(body_of(program, program.parameters, machine, statement))
 
 

@@ -18,7 +18,6 @@ from collage_dsl.backends.schedule.groups import Inlined, inline, value_at
 from collage_dsl.backends.schedule.images import factors, is_axis, offset
 from collage_dsl.backends.schedule.loops import load
 from collage_dsl.backends.schedule.rewriting import (
-    ZERO,
     axes,
     extended,
     images,
@@ -41,24 +40,14 @@ class Side:
     How one axis of `extent` outputs reads the image without zeros in between.
 
     Output `stride * n + phase` reads the elements `n + t + offset(phase)`, and multiplies them by
-    tap `stride * t + tap(phase)`, of which there are `kept`. Counted with those that there are not,
-    each phase has as many of the `taps`. With zeros in between, the element 0 is read by output 0
-    with tap `zeros`.
+    tap `stride * t + tap(phase)` of `taps`. With zeros in between, the element 0 is read by output
+    0 with tap `zeros`.
     """
 
     stride: int
     extent: int
-    kept: int
+    taps: int
     zeros: int
-
-    @property
-    def taps(self) -> int:
-        return -(-self.kept // self.stride) * self.stride
-
-    @property
-    def is_even(self) -> bool:
-        """Whether each phase has as many taps."""
-        return self.kept == self.taps
 
     def tap(self, phase: Expr) -> Expr:
         return tirx.floormod(self.zeros - phase, self.stride)
@@ -120,19 +109,11 @@ class Transposed:
     def tap(self, weight: Buffer, output: Expr, channel: Expr, i: Expr, j: Expr) -> Expr:
         """A weight of the convolution of groups."""
         down, across = self.sides
-        y, x = self._phases(output)
+        phase, filter_ = self._split(output, self.stage.spatial[1].extent)
+        y, x = self._split(phase, across.stride)
         row, column = down.tap(y) + i * down.stride, across.tap(x) + j * across.stride
-        filter_ = tirx.floormod(output, self._filters_of_phase)
         read = value_at(self.turned, (filter_, channel, row, column))
         return load(weight, *read.indices)
-
-    @property
-    def _filters_of_phase(self) -> int:
-        return self.stage.spatial[1].extent
-
-    def _phases(self, output: Expr) -> list[Expr]:
-        """The phase in which an output of the convolution of groups is, down and across."""
-        return self._split(tirx.floordiv(output, self._filters_of_phase), self.sides[1].stride)
 
     def _with(self, program: Program, filters: Buffer, *more: Stage) -> Program:
         down, across = self.sides
@@ -174,10 +155,6 @@ class Transposed:
         c, i, j = (axis.var for axis in reduced)
         channel = c if outputs == of_phase else tirx.floordiv(o, of_phase) * channels + c
         term = load(repeated, n, channel, y + i, x + j) * load(filters, o, c, i, j)
-        for side, index, tap in zip(self.sides, self._phases(o), (i, j), strict=True):
-            if not side.is_even:
-                exists = side.tap(index) + tap * side.stride < side.kept
-                term = tirx.if_then_else(exists, term, ZERO)
         buffer = tirx.decl_buffer(list(map(integer, sizes)), "float32", "convolved")
         return Stage(spatial, reduced, buffer, at, stage.init, load(buffer, *at) + term)
 
@@ -191,34 +168,26 @@ class Transposed:
         return Stage(stage.spatial, (), stage.buffer, stage.indices, None, value)
 
     @staticmethod
-    def _split(index: Expr, size: int) -> list[Expr]:
-        return [tirx.floordiv(index, size), tirx.floormod(index, size)]
+    def _split(index: Expr, size: int) -> tuple[Expr, Expr]:
+        return tirx.floordiv(index, size), tirx.floormod(index, size)
 
 
-def without_zeros(program: Program, *, even: bool = True) -> Program:
-    """
-    `program` with a convolution of groups in place of each transposed one, if it has any; if
-    `even`, of those of which all phases have as many taps.
-    """
+def without_zeros(program: Program) -> Program:
+    """`program` with a convolution of groups in place of each transposed one, if it has any."""
     for stage in program.stages:
-        transposed = transposed_of(stage, program, even=even) if stage.reduced else None
+        transposed = transposed_of(stage, program) if stage.reduced else None
         program = transposed.from_weight(program) if transposed else program
     return without_unused(program)
 
 
-def transposed_of(stage: Stage, program: Program, *, even: bool = True) -> Transposed | None:
-    """
-    A stage of `program` as a transposed convolution; None if it is none, or if its phases have
-    different numbers of taps and are to be `even`.
-    """
+def transposed_of(stage: Stage, program: Program) -> Transposed | None:
+    """A stage of `program` as a transposed convolution; None if it is none."""
     operands = factors(stage)
     inlined, _ = inline(program)
     for image, weight in (operands, operands[::-1]) if operands else ():
         turned = _turned(stage, weight, inlined, program.inputs)
         if turned is not None and isinstance(image, TensorLoad) and len(image.indices) == 4:
-            found = _transposed(stage, image, turned, inlined)
-            is_other = found is not None and even and not all(each.is_even for each in found.sides)
-            return None if is_other else found
+            return _transposed(stage, image, turned, inlined)
     return None
 
 
@@ -234,7 +203,7 @@ def _transposed(
     places = zip(firsts, strides, slid, stage.spatial[2:], stage.reduced[1:], strict=True)
     for start, stride, index, axis, tap in places:
         base = offset(index, axis, tap)
-        if base is None:
+        if base is None or tap.extent % stride:
             return None
         sides.append(Side(stride, axis.extent, tap.extent, start - base))
     down, across = sides

@@ -42,7 +42,7 @@ from collage_dsl.backends.schedule.loops import (
 )
 from collage_dsl.backends.schedule.machine import Machine
 from collage_dsl.backends.schedule.sizes import is_known
-from collage_dsl.backends.schedule.stages import Axis, Stage, extents
+from collage_dsl.backends.schedule.stages import Axis, Stage, extents, shape
 
 VECTORS = 8  # the most vectors accumulated at once
 
@@ -169,13 +169,13 @@ def _shared_axis(
     own = [read for read in reads if not read.source.same_as(stage.buffer)]
     lanes = {axis.var for axis in inner}
     moving = [used for used in map(variables, own) if used & lanes]
-    for place, axis in enumerate(outer):
-        if not is_known(axis.extent) or any(axis.var in used for used in moving):
-            continue
-        rows = next(rows for rows in (8, 4, 2, 1) if axis.extent % rows == 0)
-        if rows > 1:
-            return place, rows
-    return 0, 1
+    shared = [
+        (next(rows for rows in (8, 4, 2, 1) if axis.extent % rows == 0), -place)
+        for place, axis in enumerate(outer)
+        if is_known(axis.extent) and not any(axis.var in used for used in moving)
+    ]
+    rows, place = max(shared, default=(1, 0))
+    return (-place, rows) if rows > 1 else (0, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -251,7 +251,7 @@ class _Tile:
 
         def done(row: Expr, position: Expr) -> Stmt:
             value = {stage.buffer: load(held, self._held_at(row, position))}
-            return finish(self.context, self.group.epilogue, self._index(row, position), value)
+            return finish(self.context, self.group.epilogue, self._written(row, position), value)
 
         def begin(row: Expr, position: Expr) -> Stmt:
             return store(held, stage.init, self._held_at(row, position))
@@ -305,11 +305,23 @@ class _Tile:
             at[self.place] = at[self.place] + row
         return [*at, *split_index(self.start + position, self.inner or (1,))]
 
+    def _written(self, row: Expr, position: Expr) -> list[Expr]:
+        """Where the result is written, without dimensions of extent one."""
+        stage = self.group.stages[0]
+        pairs = zip(stage.indices, shape(stage.buffer), strict=True)
+        where = self._places(row, position)
+        return [substitute(index, where) for index, extent in pairs if extent > 1]
+
+    def _places(self, row: Expr, position: Expr) -> dict[tirx.Var, Expr]:
+        """The index of each spatial axis."""
+        rest = iter(self._index(row, position))
+        axes = self.group.stages[0].spatial
+        return {axis.var: next(rest) if axis.extent > 1 else integer(0) for axis in axes}
+
     def _value(self, row: Expr, position: Expr, reduced: list[Expr]) -> Expr:
         """The value of a reduction at one index."""
         stage = self.group.stages[0]
-        rest = iter(self._index(row, position))
-        where = {axis.var: next(rest) if axis.extent > 1 else integer(0) for axis in stage.spatial}
+        where = self._places(row, position)
         where |= {axis.var: r for axis, r in zip(stage.reduced, reduced, strict=True)}
         value = substitute(self._summed, where)
         if self.used is not None:

@@ -19,11 +19,13 @@ from tvm.ir import TensorLoad
 
 from collage_dsl.backends.schedule.expressions import (
     IF_THEN_ELSE,
+    Buffer,
     Expr,
     called,
     coefficients,
     constant,
     integer,
+    replace_loads,
     simplified,
     substitute,
 )
@@ -72,6 +74,37 @@ def by_phases(stage: Stage, inlined: Inlined) -> tuple[list[Sliding], Inlined] |
     Each of them computes other elements of the output. The second result has the image as one of
     its inlined stages. None for a stage of another form.
     """
+    found = _split(stage, inlined)
+    if found is None:
+        return None
+    stages, _, inside = found
+    forms = [sliding(each, inside) for each in stages]
+    known = [form for form in forms if form is not None and _slides_beside_only(form)]
+    return (known, inside) if known and len(known) == len(forms) else None
+
+
+def phases_of(stage: Stage, inlined: Inlined) -> tuple[list[Stage], Inlined] | None:
+    """The same as stages that read 0 beside the image."""
+    found = _split(stage, inlined)
+    if found is None:
+        return None
+    stages, dense, inside = found
+
+    def read(access: TensorLoad) -> Expr:
+        if not access.source.same_as(dense):
+            return access
+        value: Expr = access
+        for index, size in zip(access.indices, dense.shape, strict=True):
+            within = tirx.And(integer(0) <= index, index < size)
+            value = tirx.if_then_else(within, value, tirx.const(0, dense.dtype))
+        return value
+
+    guarded = [replace(each, value=replace_loads(each.value, read)) for each in stages]
+    return guarded, inside
+
+
+def _split(stage: Stage, inlined: Inlined) -> tuple[list[Stage], Buffer, Inlined] | None:
+    """The convolutions of all phases over an image, the image, and what has it as a stage."""
     found = _spread_operand(stage, inlined)
     if found is None:
         return None
@@ -84,12 +117,11 @@ def by_phases(stage: Stage, inlined: Inlined) -> tuple[list[Sliding], Inlined] |
     sizes = [shape(spread.dense.buffer)[d] for d in slid]
     if not all(_reads(p, size) for c, size in zip(choices, sizes, strict=True) for p in c):
         return None
-    forms = [
-        sliding(_phase(stage, moving, spread, dict(zip(slid, chosen, strict=True)), slid), inside)
+    stages = [
+        _phase(stage, moving, spread, dict(zip(slid, chosen, strict=True)), slid)
         for chosen in product(*choices)
     ]
-    known = [form for form in forms if form is not None and _slides_beside_only(form)]
-    return (known, inside) if known and len(known) == len(forms) else None
+    return stages, spread.dense.buffer, inside
 
 
 def _slides_beside_only(form: Sliding) -> bool:
