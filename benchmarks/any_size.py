@@ -6,8 +6,8 @@ How fast native kernels of any size are.
 A model is compiled for native kernels alone, for all sizes of some dimensions, and for each of some
 sizes. These and onnxruntime run in turn at that size, N seconds for each (default 3). The cases are
 `batch` (SqueezeNet for any number of images), `sides` (SqueezeNet for images of any sides),
-`tokens` (two layers of a transformer, for any number of texts and tokens) and `bytes` (two products
-of bytes, for one text with any number of tokens).
+`tokens` (two layers of a transformer, for any number of texts and tokens), `bytes` (two products
+of bytes, for one text with any number of tokens), and single operators of images of any sides.
 """
 
 import argparse
@@ -106,7 +106,36 @@ def products_of_bytes() -> onnx.ModelProto:
     return made
 
 
+def operator(kind: str, *weight: int, **attributes: object) -> Case:
+    """One operator of an image of 64 channels and any sides, with a weight if it has a shape."""
+
+    def model() -> onnx.ModelProto:
+        net = Layers()
+        operands = [net.input(1, 64, 56, 56), *([net.weight(*weight)] if weight else [])]
+        if kind == "Resize":
+            operands += ["", net.constant([1, 1, 2, 2])]
+        return net.model(net.node(kind, *operands, **attributes))
+
+    return Case(model, {"x0": (1, 64, "h", "w")}, [{"h": 56, "w": 56}, {"h": 28, "w": 30}])
+
+
+AROUND = [1, 1, 1, 1]
+OPERATORS = {
+    "convolution 3x3": operator("Conv", 64, 64, 3, 3, pads=AROUND),
+    "convolution 3x3 s2": operator("Conv", 128, 64, 3, 3, pads=AROUND, strides=[2, 2]),
+    "convolution 1x1": operator("Conv", 256, 64, 1, 1),
+    "transposed 2x2 s2": operator("ConvTranspose", 64, 32, 2, 2, strides=[2, 2]),
+    "transposed 4x4 s2": operator("ConvTranspose", 64, 32, 4, 4, pads=AROUND, strides=[2, 2]),
+    "transposed 3x3 s2": operator("ConvTranspose", 64, 32, 3, 3, pads=AROUND, strides=[2, 2]),
+    "depthwise 3x3": operator("Conv", 64, 1, 3, 3, pads=AROUND, group=64),
+    "depthwise 3x3 s2": operator("Conv", 64, 1, 3, 3, pads=AROUND, strides=[2, 2], group=64),
+    "pooling 3x3 s2": operator("MaxPool", kernel_shape=[3, 3], pads=AROUND, strides=[2, 2]),
+    "resizing, linear": operator("Resize", mode="linear"),
+    "resizing, cubic": operator("Resize", mode="cubic"),
+}
+
 CASES = {
+    **OPERATORS,
     "batch": Case(
         lambda: suite.model("squeezenet"),
         {"data_0": ("n", 3, 224, 224)},
