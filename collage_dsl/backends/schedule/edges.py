@@ -15,6 +15,7 @@ from collage_dsl.backends.schedule.expressions import (
     called,
     choices,
     coefficients,
+    loads,
     substitute,
     variables,
 )
@@ -43,8 +44,11 @@ def without_choices(value: Expr, ranges: Ranges) -> tuple[Expr, Expr] | None:
 
 
 def _at_worst(comparison: Expr, ranges: Ranges) -> Expr | None:
-    """`a <= b` or `a < b` where the variables make `b - a` least; None for another condition."""
-    if not isinstance(comparison, (tirx.LE, tirx.LT)):
+    """
+    `a <= b` or `a < b` where the variables make `b - a` least. None for another condition, and for
+    one that reads a tensor: it may do so only where other conditions hold.
+    """
+    if not isinstance(comparison, (tirx.LE, tirx.LT)) or loads(comparison):
         return None
     used = [variable for variable in ranges if variable in variables(comparison)]
     split = coefficients(comparison.b - comparison.a, used)

@@ -169,13 +169,14 @@ def _shared_axis(
     own = [read for read in reads if not read.source.same_as(stage.buffer)]
     lanes = {axis.var for axis in inner}
     moving = [used for used in map(variables, own) if used & lanes]
-    shared = [
-        (next(rows for rows in (8, 4, 2, 1) if axis.extent % rows == 0), -place)
+    shared = {
+        place: next(rows for rows in (8, 4, 2, 1) if axis.extent % rows == 0)
         for place, axis in enumerate(outer)
         if is_known(axis.extent) and not any(axis.var in used for used in moving)
-    ]
-    rows, place = max(shared, default=(1, 0))
-    return (-place, rows) if rows > 1 else (0, 1)
+    }
+    place = max(shared, key=lambda place: shared[place], default=0)
+    rows = shared.get(place, 1)
+    return (place, rows) if rows > 1 else (0, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
