@@ -195,7 +195,7 @@ def of_some(options: dict[str, Any]) -> list[dict[str, int]]:
 
 
 @pytest.mark.parametrize(
-    ("weight", "options", "processor"),
+    ("weight", "options", "processor", "cores"),
     covering(
         [
             ((7, 5, 2, 2), {"strides": 2}),
@@ -203,17 +203,19 @@ def of_some(options: dict[str, Any]) -> list[dict[str, int]]:
             ((6, 4, 8, 4), {"strides": (4, 2), "padding": 2}),
         ],
         RUNNING,
+        [1, 2],
     ),
 )
 def test_a_transposed_convolution_of_any_sides_has_packed_weights(
-    weight: tuple[int, ...], options: dict[str, Any], processor: str | None
+    weight: tuple[int, ...], options: dict[str, Any], processor: str | None, cores: int
 ) -> None:
     check(
         [("b", weight[0], "h", "w"), weight],
         lambda emit, x, w: R.nn.conv2d_transpose(x, w, **options),
         lambda x, w: transposed(x, w, **options),
         of_some(options),
-        processor=processor,
+        cores,
+        processor,
     )
 
 

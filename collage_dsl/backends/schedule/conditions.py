@@ -23,6 +23,7 @@ from collage_dsl.backends.schedule.expressions import (
     choices,
     coefficients,
     constant,
+    equal,
     integer,
     loads,
     substitute,
@@ -55,18 +56,42 @@ def with_conditional_vectors(body: Stmt, allocated: Sequence[Buffer], machine: M
         if loop.kind != tirx.ForKind.VECTORIZED or constant(loop.extent) != machine.lanes:
             return loop
         reads = _Reads(loop.loop_var, machine.lanes, own, [], [])
-        conditional = {read for choice in choices(loop.body) for read in loads(choice)}
+        statement = tvm_ffi.structural_map(loop.body, (Call, _joined))
+        conditional = {read for choice in choices(statement) for read in loads(choice)}
+        inner = {
+            each
+            for choice in choices(statement)
+            for branch in choice.args[1:]
+            for each in choices(branch)
+        }
 
         def strided(access: TensorLoad) -> Expr:
             return access if access in conditional else reads.strided(access)
 
-        mapped = tvm_ffi.structural_map(loop.body, ((TensorLoad, strided), (Call, reads.read)))
+        def masked(call: Call) -> Expr:
+            return call if call in inner else reads.read(call)
+
+        mapped = tvm_ffi.structural_map(statement, ((TensorLoad, strided), (Call, masked)))
         if not reads.buffers:
             return loop
         inside = tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, mapped)
         return scoped(reads.buffers, sequence([*reads.filled, inside]), "conditional")
 
     return tvm_ffi.structural_map(body, (tirx.For, changed))
+
+
+def _joined(call: Call) -> Expr:
+    """
+    A choice with another one in it, as one choice, if both take the same number otherwise. A vector
+    is read before the choice that it is for, so what is read in an inner one is not asked for by
+    the outer one.
+    """
+    if not called(call, IF_THEN_ELSE) or not called(call.args[1], IF_THEN_ELSE):
+        return call
+    outer, (inner, value, other) = call.args[0], call.args[1].args
+    if not equal(other, call.args[2]):
+        return call
+    return tirx.if_then_else(tirx.And(outer, inner), value, other)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,13 @@ from dataclasses import dataclass
 from tvm import tirx
 from tvm.tirx import ForKind
 
-from collage_dsl.backends.schedule.expressions import Buffer, Expr, integer, variables
+from collage_dsl.backends.schedule.expressions import (
+    Buffer,
+    Expr,
+    constant,
+    integer,
+    variables,
+)
 from collage_dsl.backends.schedule.functions import vectorisable
 from collage_dsl.backends.schedule.gemm.image_kernel import Buffers, Place
 from collage_dsl.backends.schedule.gemm.pixel_kernel import PixelKernel
@@ -76,6 +82,12 @@ class FlatKernel(PixelKernel):
     @property
     def _pixels_size(self) -> int:
         return self.inner * self.strip
+
+    def _strip(self, place: Place, cores: int) -> Stmt:
+        names = Names()
+        where = {axis: names.of(index) for axis, index in place.where.items()}
+        named = Place(where, names.of(place.group), names.of(place.strip))
+        return names.before(super()._strip(named, cores))
 
     def _by_taps(self, place: Place, buffers: Buffers, part: Expr, cores: int) -> list[Stmt]:
         """Copy the pixels that each tap reads, one channel after the other."""
@@ -203,7 +215,8 @@ class FlatKernel(PixelKernel):
 class Names:
     """
     Values that are computed once. They are kept in local buffers, which become registers: TVM would
-    put a `Bind` into each index that uses it, and take seconds to simplify these.
+    put a `Bind` into each index that uses it, and take seconds to simplify these, or find that it
+    divides by zero.
     """
 
     def __init__(self) -> None:
@@ -211,7 +224,9 @@ class Names:
         self.stores: list[Stmt] = []
 
     def of(self, value: Expr) -> Expr:
-        """A name for a value of 64 bits."""
+        """A name for a value of 64 bits, if it is no number."""
+        if constant(value) is not None:
+            return value
         kept = scratch(1, "int64", "at", "local")
         self.kept.append(kept)
         self.stores.append(store(kept, value, integer(0)))
@@ -219,6 +234,8 @@ class Names:
 
     def before(self, body: Stmt) -> Stmt:
         """`body` after the values have their names."""
+        if not self.kept:
+            return body
         return scoped(self.kept, sequence([*self.stores, body]), "named")
 
 

@@ -397,8 +397,10 @@ class ImageKernel:
 
     def _pixel(self, place: Place, pixel: Expr) -> list[Expr]:
         """The row and the column of a pixel of a strip."""
-        shape = (self.form.height, self.form.width)
-        return split_index(place.strip * self.strip + pixel, shape)
+        number = place.strip * self.strip + pixel
+        if self.form.height == 1:
+            return [integer(0), number]
+        return split_index(number, (self.form.height, self.form.width))
 
     def _result(self, place: Place, pixel: Expr, column: Expr, value: Expr) -> Stmt:
         form = self.form
