@@ -7,13 +7,16 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import tvm
 from tvm.relax import op as R  # noqa: N812 - as TVM prints it
 
+import collage_dsl as collage
 from collage_dsl.backends.schedule import schedule, schedule_variant
 from collage_dsl.backends.schedule.scheduled import VariantError
 from tests.cases import covering
+from tests.reference import run_onnx
 from tests.test_product_variants import FILTERS, RUNNING, Filters
 from tests.test_schedule import Array, built, native
 from tests.test_schedule_slices import Shape, arrays_of, of_any_size
@@ -256,3 +259,32 @@ def test_some_convolutions_of_any_sides_have_no_packed_weights(weight: Any, call
     func = of_any_size([(1, 6, "h", "w"), weight], call)
     with pytest.raises(VariantError):
         schedule_variant(func, "gemm", target=native())
+
+
+def test_a_model_of_grey_images_of_any_sides_has_packed_weights() -> None:
+    """The second kernel takes the sides of its image as numbers, since they are no plain names."""
+    spec = collage.load(
+        text="""collage 1;
+        target t on llvm {
+          variants [gemm];
+          rules combine_by_primitives(op_call_by_kind(), using: [kind(anchor -> broadcast)]);
+        }"""
+    )["t"]
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["": 17]> g (float[n, 1, h, w] x) => (y) {
+            a = Conv <strides = [2, 2], pads = [1, 1, 1, 1]> (x, v, c)
+            y = Conv <pads = [1, 1, 1, 1]> (a, u)
+        }"""
+    )
+    random = np.random.default_rng(0)
+    for name, shape in (("v", (8, 1, 3, 3)), ("c", (8,)), ("u", (6, 8, 3, 3))):
+        values = random.normal(0, 1, shape).astype("float32")
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+
+    made = collage.compile(model, [spec], cost=lambda kernel: 1e-6, race_seconds=0.01)
+
+    assert [kernel.variant for kernel in made.plan.kernels] == ["gemm", "gemm"]
+    for n, h, w in ((1, 5, 7), (2, 40, 33), (3, 1, 2)):
+        x = random.normal(0, 1, (n, 1, h, w)).astype("float32")
+        right = run_onnx(model, {"x": x})["y"]
+        np.testing.assert_allclose(made.run({"x": x})["y"], right, rtol=1e-4, atol=1e-4)

@@ -10,6 +10,7 @@ from collage_dsl.backends import depthwise, products, winograd
 from collage_dsl.graph import Form, Graph, Node, TensorType, members, tensors
 from collage_dsl.graph.sizes import names_in, with_sizes
 from collage_dsl.graph.tuning import TUNED
+from collage_dsl.graph.types import Dim
 from collage_dsl.graph.variants import CONVOLUTIONS, DIRECT, TRANSPOSED, WEIGHTED
 
 IN_PLACE = "in_place"
@@ -104,12 +105,16 @@ def of_one_image(graph: Graph) -> Graph:
     return with_sizes(graph, {str(name): 1 for name in names})
 
 
-SIDE = 224
+SIDE = 4096
 """What each unknown side of an image is taken for, where a variant computes images of any sides."""
 
 
 def _of_some_sides(graph: Graph) -> Graph:
-    return with_sizes(graph, dict.fromkeys(_names_of_sides(graph), SIDE))
+    """`graph` with a number for each side that is not known, and for the batch beside it."""
+    sides = _names_of_sides(graph)
+    batches = (shape[0] for shape in _images(graph))
+    names = sides.union(*map(names_in, batches)) if sides else sides
+    return with_sizes(graph, dict.fromkeys(names, SIDE))
 
 
 def _has_any_sides(graph: Graph) -> bool:
@@ -118,14 +123,19 @@ def _has_any_sides(graph: Graph) -> bool:
 
 def _names_of_sides(graph: Graph) -> frozenset[str]:
     """The names in the sides of the images that convolutions of `graph` give."""
-    sides = (
-        side
+    return frozenset().union(*(names_in(side) for shape in _images(graph) for side in shape[2:]))
+
+
+def _images(graph: Graph) -> list[tuple[Dim, ...]]:
+    """The shapes of the images in NC… that convolutions of `graph` give, where they are known."""
+    return [
+        node.type.shape
         for node in graph.nodes
-        if node.op in (*CONVOLUTIONS, TRANSPOSED) and isinstance(node.type, TensorType)
-        for side in (node.type.shape or ())[2:]
-        if str(node.attrs["data_layout"]).startswith("NC")
-    )
-    return frozenset().union(*map(names_in, sides))
+        if node.op in (*CONVOLUTIONS, TRANSPOSED)
+        and isinstance(node.type, TensorType)
+        and node.type.shape
+        and str(node.attrs["data_layout"]).startswith("NC")
+    ]
 
 
 def _leads(size: object) -> bool:
